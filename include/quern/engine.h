@@ -1,0 +1,107 @@
+// quern's public face: open a model, submit requests, receive token events. Everything the command
+// line and the HTTP server do goes through this header. Errors are quern::Error (base/error.h), a
+// std::exception whose what() is the message.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "quern/types.h"
+
+namespace quern {
+
+// Names and defaults are SGLang's flags. 0 or "" mean: choose for this model and machine.
+struct EngineOptions {
+  std::string model_path;              // GGUF file or Hugging Face folder
+  std::string served_model_name;       // default: model_path
+  std::string dtype = "auto";          // auto, bfloat16, float32
+  std::string kv_cache_dtype = "auto"; // auto, bf16, float32
+  std::int64_t context_length = 0;     // at most the model's
+  std::int64_t max_running_requests = 0;
+  std::int64_t max_total_tokens = 0;   // size of the KV cache
+  std::int64_t chunked_prefill_size = 0;
+  std::int64_t page_size = 0;
+  std::string attention_backend;       // default: the first of the table that fits
+  std::uint64_t random_seed = 0;       // 0: from the clock
+  int threads = 0;                     // default: the smaller of affinity and cgroup quota
+  // Called from open()'s thread as tensors are packed: done and total bytes.
+  std::function<void(std::int64_t done, std::int64_t total)> on_progress;
+};
+
+// What was opened and how it runs; constant after open().
+struct EngineInfo {
+  std::string served_model_name, model_path, model_name, architecture;
+  std::string attention_backend, attention_backend_reason;
+  std::string dtype, kv_cache_dtype, isa, hardware;
+  std::int64_t vocab = 0, layers = 0, context_length = 0;
+  std::int64_t page_size = 0, pages_total = 0, kv_bytes_per_token = 0, weight_bytes = 0;
+  std::int64_t max_running_requests = 0, chunked_prefill_size = 0;
+  int threads = 0;
+  bool has_chat_template = false;  // one that this build can render
+  double load_seconds = 0;
+};
+
+struct EngineStats {
+  std::int64_t running = 0, queued = 0;
+  std::int64_t pages_used = 0, pages_total = 0;
+  std::int64_t requests_total = 0, aborted_total = 0;
+  std::int64_t prompt_tokens_total = 0, generation_tokens_total = 0;
+  std::int64_t steps_total = 0;
+};
+
+// Receives a request's events in order, on the engine's thread: it must return quickly and must not
+// throw or call back into the engine, except cancel(). The last event has a finish_reason.
+using EventSink = std::function<void(const TokenEvent&)>;
+
+// Pull side of a request: next() blocks until something happened. Destroying an unfinished stream
+// cancels its request. One thread.
+class TokenStream {
+ public:
+  TokenStream(TokenStream&&) noexcept;
+  TokenStream& operator=(TokenStream&&) noexcept;
+  ~TokenStream();
+  // The next event, or nullopt after the last one.
+  std::optional<TokenEvent> next();
+  RequestId id() const;
+
+ private:
+  friend class Engine;
+  struct State;
+  explicit TokenStream(std::shared_ptr<State> state);
+  std::shared_ptr<State> state_;  // shared with the sink on the engine's thread
+};
+
+class Engine {
+ public:
+  // Checks everything (backend, flags, files) before weights are read, then loads and starts the
+  // engine's thread. Throws: Error.
+  static std::unique_ptr<Engine> open(const EngineOptions& options);
+  virtual ~Engine() = default;  // cancels what still runs
+
+  // Tokenizes on the calling thread and queues the request. Any thread.
+  // Throws: Error for a request that cannot be served (too long, bad parameters, no template).
+  virtual RequestId submit(const Request& request, EventSink sink) = 0;
+  TokenStream submit(const Request& request);
+
+  // Takes effect within one step; the request's last event says kCancelled. Unknown or finished ids
+  // are ignored. Any thread.
+  virtual void cancel(RequestId id) = 0;
+
+  // Refuses new requests, waits until the running ones ended or `limit` passed, cancels the rest.
+  virtual void drain(std::chrono::milliseconds limit) = 0;
+
+  virtual const EngineInfo& info() const = 0;
+  virtual EngineStats stats() const = 0;  // any thread
+
+  // The token ids that submit() would use. Any thread. Throws: Error.
+  virtual std::vector<std::int32_t> tokenize(const Request& request) const = 0;
+  virtual std::string detokenize(const std::vector<std::int32_t>& ids) const = 0;  // valid UTF-8
+};
+
+}  // namespace quern

@@ -1,0 +1,68 @@
+// quern's vocabulary for programs that embed it: what a request is and what comes back.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace quern {
+
+struct SamplingParams {
+  double temperature = 1.0;           // 0 is greedy
+  std::int64_t top_k = 0;             // 0, -1 and anything ≥ the vocabulary: off
+  double top_p = 1.0;                 // (0, 1]; 1 is off
+  double min_p = 0.0;                 // [0, 1]; 0 is off
+  std::optional<std::uint64_t> seed;  // equal seeds give equal texts; unset: a fresh one
+  std::int64_t max_tokens = -1;       // new tokens; -1: as many as the context holds
+  std::vector<std::string> stop;      // the text ends before the earliest match of any of these
+  std::vector<std::int32_t> stop_token_ids;
+  bool ignore_eos = false;
+};
+
+struct ChatMessage {
+  std::string role;  // system, user, assistant, tool
+  std::string content;
+};
+
+// One piece of a prompt. Control tokens such as <|im_end|> are recognised in `trusted` text only
+// (what a template wrote); elsewhere they are ordinary text.
+struct PromptPiece {
+  std::string text;
+  bool trusted = false;
+};
+
+// Exactly one of prompt, token_ids, messages is set.
+struct Request {
+  std::optional<std::string> prompt;                    // control tokens in it are recognised
+  std::optional<std::vector<std::int32_t>> token_ids;   // used as they are
+  std::optional<std::vector<ChatMessage>> messages;     // rendered by the model's chat template
+  SamplingParams sampling;
+};
+
+using RequestId = std::uint64_t;
+
+enum class FinishReason {
+  kNone,       // more events follow
+  kStop,       // end-of-sequence token, stop string or stop token
+  kLength,     // max_tokens, the context or the cache is full
+  kCancelled,  // cancel() or shutdown
+  kError,      // see `error_*`
+};
+
+// What became of a request in one step. Several tokens may come in one event.
+struct TokenEvent {
+  std::vector<std::int32_t> token_ids;  // new tokens, the ended-by one included
+  std::string text;                     // new text: whole characters, valid UTF-8, stop text removed
+  FinishReason finish_reason = FinishReason::kNone;
+  std::string matched_stop;  // the stop string that ended it, else ""
+  // With kError: the catalogue's entry and the message for the client.
+  std::string error_id;
+  std::string error_message;
+  int error_http_status = 0;
+  // Of the whole request so far.
+  std::int64_t prompt_tokens = 0;
+  std::int64_t completion_tokens = 0;
+};
+
+}  // namespace quern

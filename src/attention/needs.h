@@ -1,0 +1,48 @@
+// What a model and the flags ask of an attention backend: facts, never model names. Made from
+// ModelConfig alone, before any weight is read.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/model_config.h"
+
+namespace quern::attention {
+
+enum class KvType { kAuto, kF32, kBF16, kF16, kFp8E4M3, kFp8E5M2, kInt8, kNvFp4, kFp4, kMxFp8 };
+std::string_view name_of(KvType type);  // SGLang's words: auto, bf16, fp8_e4m3, …
+// Throws: kInvalidFlagValue for words that --kv-cache-dtype does not know.
+KvType parse_kv_type(std::string_view word);
+
+struct Needs {
+  // For messages: which model, and which field said that it is (not) MLA.
+  std::string model;         // path or name
+  std::string architecture;  // DeepseekV3ForCausalLM
+  std::string mla_evidence;  // "kv_lora_rank 512 in config.json"
+
+  bool mla = false;
+  bool encoder_decoder = false;
+  std::int64_t heads = 0, kv_heads = 0;
+  std::int64_t head_dim = 0, v_head_dim = 0;  // of MHA; for MLA the latent: kv_rank + rope, kv_rank
+  bool window = false, soft_cap = false, sinks = false;
+
+  // From the flags.
+  std::string speculative_algorithm;  // "" is none
+  std::int64_t speculative_topk = 0;
+  std::int64_t page_size = 0;  // 0: the backend's choice
+  KvType kv_type = KvType::kAuto;
+};
+
+// What the command line asks, beside the model.
+struct NeedsOptions {
+  std::string speculative_algorithm;
+  std::int64_t speculative_topk = 0;
+  std::int64_t page_size = 0;
+  KvType kv_type = KvType::kAuto;
+};
+
+Needs needs_of(const ModelConfig& config, std::string model, const NeedsOptions& options);
+
+}  // namespace quern::attention

@@ -1,0 +1,73 @@
+// Opens a model on disk: a GGUF file (single or split) or a Hugging Face folder. Two steps, so that
+// everything that can be refused is refused before a weight is read: read_metadata() takes the
+// facts, open_weights() maps the tensors and checks every one of them against the file's size.
+// Everything outside is untrusted: each count, offset and length is checked before it is used.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/model_config.h"
+#include "core/tensor.h"
+
+namespace quern::checkpoint {
+
+enum class Format { kGguf, kHuggingFace };
+
+// The tokenizer as it is stored; text/ makes a Tokenizer of it.
+struct TokenizerSource {
+  // From GGUF metadata (tokenizer.ggml.*); empty `model` where the file has none.
+  std::string model;                 // "gpt2"
+  std::string pre;                   // "smollm", "gpt-2"
+  std::vector<std::string> tokens;   // by id
+  std::vector<std::int32_t> token_types;  // 1 normal, 2 unknown, 3 control, 4 user defined, 6 byte
+  std::vector<std::string> merges;        // "left right"
+  // From a folder: the text of tokenizer.json, "" where there is none.
+  std::string tokenizer_json;
+  // From either.
+  std::string chat_template;  // "" where there is none
+  bool add_bos = false;
+  std::int32_t bos_token_id = -1;
+  std::string origin;  // file, for messages
+};
+
+// generation_config.json, or what a GGUF says of it. Unset fields are left to the engine.
+struct GenerationDefaults {
+  std::optional<double> temperature, top_p, min_p;
+  std::optional<std::int64_t> top_k;
+};
+
+struct Metadata {
+  Format format = Format::kGguf;
+  std::string path;  // as given
+  ModelConfig config;
+  GenerationDefaults generation;
+  TokenizerSource tokenizer;
+};
+
+// The tensors of an open checkpoint. Views stay valid as long as this object. Any thread.
+class Weights {
+ public:
+  virtual ~Weights() = default;
+  virtual const std::vector<TensorInfo>& tensors() const = 0;
+  // The tensor of that name, or nullopt. Cost: O(1).
+  virtual std::optional<TensorView> find(std::string_view name) const = 0;
+  // Tells the system that the pages of this tensor are not needed again (they were packed).
+  virtual void release(const TensorView& tensor) const = 0;
+  // Where `name` is or would be stored, for messages.
+  virtual std::string origin() const = 0;
+};
+
+// Reads config.json (+ generation_config.json, tokenizer files) or the GGUF header. `path` is a
+// .gguf file, the first file of a split GGUF, a config.json, or a folder with either inside.
+// Throws: the kCheckpoint… and kConfig… ids of src/catalog/entries/checkpoint.json.
+Metadata read_metadata(const std::string& path);
+
+// Maps the weights and checks every tensor's place and size. Does not touch the data.
+// Throws: the kCheckpoint… ids.
+std::unique_ptr<Weights> open_weights(const Metadata& metadata);
+
+}  // namespace quern::checkpoint

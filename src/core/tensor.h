@@ -1,0 +1,30 @@
+// A named tensor of a checkpoint, and a view of its bytes. Row-major, outermost dimension first
+// (GGUF lists dimensions the other way round; its reader turns them).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/dtype.h"
+
+namespace quern {
+
+struct TensorInfo {
+  std::string name;
+  DType dtype = DType::kF32;
+  std::vector<std::int64_t> shape;
+  std::int64_t bytes = 0;  // as stored
+};
+
+// Does not own `data`; valid as long as the checkpoint that gave it.
+struct TensorView {
+  const TensorInfo* info = nullptr;
+  const std::byte* data = nullptr;
+
+  std::int64_t rows() const { return info->shape.size() > 1 ? info->shape[0] : 1; }
+  std::int64_t columns() const { return info->shape.back(); }
+};
+
+}  // namespace quern
