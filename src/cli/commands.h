@@ -1,0 +1,18 @@
+// One function for each command of the program, each in a file of its own name. Called by main with
+// options that were parsed and range-checked. The result is the process's exit code: 0, or 1 for a
+// failure that the command has reported itself. Throws: Error, which main prints.
+#pragma once
+
+#include "cli/options.h"
+
+namespace quern::cli {
+
+int serve_command(const Options& options);             // serve.cpp
+int generate_command(const Options& options);          // generate.cpp
+int chat_command(const Options& options);              // chat.cpp
+int bench_latency_command(const Options& options);     // bench_latency.cpp
+int bench_perplexity_command(const Options& options);  // bench_perplexity.cpp
+int inspect_command(const Options& options);           // inspect.cpp
+int check_command(const Options& options);             // check.cpp
+
+}  // namespace quern::cli

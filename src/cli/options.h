@@ -1,0 +1,52 @@
+// Every flag of the program, once: name, default and help stand in options.cpp, the value here.
+// main.cpp fills an Options and hands it to the command's function (commands.h). Flag names and
+// defaults are SGLang's.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "quern/engine.h"
+
+namespace quern::cli {
+
+struct Options {
+  EngineOptions engine;  // --model … --threads
+
+  // serve
+  std::string host = "127.0.0.1";
+  std::int64_t port = 30000;                        // 0: any free one
+  std::string api_key;                              // "": every route is open
+  std::int64_t max_body_bytes = 32 * 1024 * 1024;   // of one HTTP request
+  std::int64_t idle_timeout_s = 60;                 // of a connection
+  std::int64_t drain_timeout_s = 30;                // for running requests after SIGTERM
+
+  // every command
+  std::string log_level = "info";
+  bool json = false;
+
+  // generate and chat. Unset sampling values: the model's generation_config.json, else quern's.
+  std::string prompt;         // the user's words
+  std::string system_prompt;  // "": the chat template's own
+  bool raw = false;           // the prompt as it is, without the chat template
+  std::int64_t max_tokens = -1;
+  std::optional<double> temperature, top_p, min_p;
+  std::optional<std::int64_t> top_k;
+  std::optional<std::uint64_t> seed;
+
+  // bench
+  std::int64_t bench_prefill = 512;  // prompt tokens
+  std::int64_t bench_decode = 128;   // new tokens
+  std::int64_t bench_depth = 0;      // tokens in the cache before the measured prompt
+  std::int64_t bench_batch = 1;      // equal requests at once
+  std::int64_t bench_repeats = 3;
+  std::string file;                  // the text of bench perplexity
+
+  // check
+  std::string hardware;  // a named machine; "": this one
+  std::string speculative_algorithm;
+  std::int64_t speculative_topk = 0;
+};
+
+}  // namespace quern::cli
