@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "quern/engine.h"
 
@@ -48,5 +49,30 @@ struct Options {
   std::string speculative_algorithm;
   std::int64_t speculative_topk = 0;
 };
+
+enum class Command {
+  kNone,  // only `text` is to be printed
+  kServe,
+  kGenerate,
+  kChat,
+  kBenchLatency,
+  kBenchPerplexity,
+  kInspect,
+  kCheck,
+};
+
+struct CommandLine {
+  Command command = Command::kNone;
+  Options options;
+  std::string text;  // of --help and --version
+};
+
+// `arguments` without the program's name. Every value is range-checked; the model path stays empty
+// where none was given. Throws: the ids of catalog/entries/cli.json, kInvalidFlagValue.
+CommandLine parse_command_line(const std::vector<std::string>& arguments);
+
+// Where the default model stands: QUERN_DEFAULT_MODEL, else below XDG_CACHE_HOME or ~/.cache.
+// Throws: kDefaultModelMissing where no file is there, with the command that fetches it.
+std::string default_model_path();
 
 }  // namespace quern::cli
