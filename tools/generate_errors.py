@@ -29,9 +29,9 @@ def load(paths: list[str]) -> list[dict]:
             entry.setdefault("id", hashlib.sha256(entry["symbol"].encode()).hexdigest()[:16])
             entry["slug"] = slug_of(entry["message"])
             for key in ("symbol", "id", "slug"):
-                other = seen.setdefault((key, entry[key]), entry["symbol"])
-                if other != entry["symbol"] or (key == "symbol" and entry in entries):
-                    sys.exit(f"{path}: {key} {entry[key]!r} stands twice ({other}, {entry['symbol']})")
+                if (key, entry[key]) in seen:
+                    sys.exit(f"{path}: {key} {entry[key]!r} stands in {seen[key, entry[key]]} too")
+                seen[key, entry[key]] = path
             entries.append(entry)
     return entries
 

@@ -1,0 +1,172 @@
+// One block of keys against up to 6 query rows on AVX2. Scores: lanes are tokens, summed over dims
+// in order. Values: lanes are dims, summed over tokens in order. Both read the page as it lies:
+// a 32-bit lane is a bf16 pair, widened by one shift or one mask. A row's bits do not depend on the
+// other rows: a masked key has p = 0 exactly.
+
+#include "kernels/cpu/avx2_math.h"
+#include "kernels/cpu/avx2_ops.h"
+
+namespace quern::kernels {
+namespace {
+
+constexpr float kLog2E = 1.44269504088896340736f;
+constexpr float kMinusInfinity = -__builtin_inff();
+
+// Loads of one pair row: `lanes` values for the even member, then the odd one.
+struct Bf16Pairs {
+  using Element = unsigned short;
+  QUERN_INLINE __m256 even(const Element* p, std::int64_t, int v) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(raw(p + 16 * v), 16));
+  }
+  QUERN_INLINE __m256 odd(const Element* p, std::int64_t, int v) {
+    return _mm256_castsi256_ps(
+        _mm256_and_si256(raw(p + 16 * v), _mm256_set1_epi32(static_cast<int>(0xFFFF0000u))));
+  }
+  QUERN_INLINE __m256i raw(const Element* p) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  }
+  static constexpr int kLaneElements = 2;  // elements between neighbouring lanes
+};
+
+struct F32Pairs {
+  using Element = float;
+  QUERN_INLINE __m256 even(const Element* p, std::int64_t, int v) {
+    return _mm256_loadu_ps(p + 8 * v);
+  }
+  QUERN_INLINE __m256 odd(const Element* p, std::int64_t lanes, int v) {
+    return _mm256_loadu_ps(p + lanes + 8 * v);
+  }
+  static constexpr int kLaneElements = 1;
+};
+
+// acc[r] += Σ over `pairs` pair rows of x[r][2i], x[r][2i+1] times 16 lanes at p.
+template <typename Pairs, int R>
+QUERN_INLINE void accumulate(__m256 (&acc)[R][2], const float* x, std::int64_t x_stride,
+                             const typename Pairs::Element* p, std::int64_t lanes,
+                             std::int64_t pairs) {
+  for (std::int64_t i = 0; i < pairs; ++i, p += 2 * lanes, x += 2) {
+    const __m256 even0 = Pairs::even(p, lanes, 0), even1 = Pairs::even(p, lanes, 1);
+    QUERN_UNROLL for (int r = 0; r < R; ++r) {
+      const __m256 value = _mm256_broadcast_ss(x + r * x_stride);
+      acc[r][0] = _mm256_fmadd_ps(value, even0, acc[r][0]);
+      acc[r][1] = _mm256_fmadd_ps(value, even1, acc[r][1]);
+    }
+    const __m256 odd0 = Pairs::odd(p, lanes, 0), odd1 = Pairs::odd(p, lanes, 1);
+    QUERN_UNROLL for (int r = 0; r < R; ++r) {
+      const __m256 value = _mm256_broadcast_ss(x + r * x_stride + 1);
+      acc[r][0] = _mm256_fmadd_ps(value, odd0, acc[r][0]);
+      acc[r][1] = _mm256_fmadd_ps(value, odd1, acc[r][1]);
+    }
+  }
+}
+
+// Turns a row's scores of keys [begin, end) into probabilities; returns what the old result shrinks
+// by. Keys outside [first, last) are masked.
+QUERN_INLINE float softmax_row(float* scores, int begin, int end, int first, int last,
+                               float soft_cap, float* maximum, float* sum) {
+  if (first < begin) first = begin;
+  if (first >= last) {
+    for (int t = begin; t < end; ++t) scores[t] = 0.0f;
+    return 1.0f;
+  }
+  if (soft_cap > 0) {
+    for (int t = begin; t < end; ++t) {
+      scores[t] = soft_cap * __builtin_tanhf(scores[t] / soft_cap) * kLog2E;
+    }
+  }
+  for (int t = begin; t < first; ++t) scores[t] = kMinusInfinity;
+  for (int t = last; t < end; ++t) scores[t] = kMinusInfinity;
+  __m256 most = _mm256_set1_ps(*maximum);
+  for (int t = begin; t < end; t += 8) most = _mm256_max_ps(most, _mm256_load_ps(scores + t));
+  const float top = avx2_horizontal_max(most);
+  __m256 total = _mm256_setzero_ps();
+  for (int t = begin; t < end; t += 8) {
+    const __m256 p = avx2_exp2(_mm256_sub_ps(_mm256_load_ps(scores + t), _mm256_set1_ps(top)));
+    total = _mm256_add_ps(total, p);
+    _mm256_store_ps(scores + t, p);
+  }
+  const float shrink = avx2_exp2_one(*maximum - top);
+  *maximum = top;
+  *sum = __builtin_fmaf(*sum, shrink, avx2_horizontal_sum(total));
+  return shrink;
+}
+
+template <typename Pairs, int R>
+__attribute__((noinline)) void attend(const AttendArgs& args) {
+  using Element = typename Pairs::Element;
+  alignas(32) float scores[R][kKeyBlock];
+  int first = args.slabs * kSlab, last = 0;
+  for (int r = 0; r < R; ++r) {
+    if (args.first[r] >= args.last[r]) continue;
+    if (args.first[r] < first) first = args.first[r] > 0 ? args.first[r] : 0;
+    if (args.last[r] > last) last = args.last[r];
+  }
+  if (first >= last) return;
+  const int slab_begin = first / kSlab, slab_end = (last + kSlab - 1) / kSlab;
+  for (int g = slab_begin; g < slab_end; ++g) {
+    __m256 acc[R][2];
+    QUERN_UNROLL for (int r = 0; r < R; ++r) acc[r][0] = acc[r][1] = _mm256_setzero_ps();
+    accumulate<Pairs, R>(acc, args.q, args.key_stride, static_cast<const Element*>(args.keys[g]),
+                         kSlab, args.key_stride / 2);
+    QUERN_UNROLL for (int r = 0; r < R; ++r) {
+      _mm256_store_ps(&scores[r][g * kSlab], acc[r][0]);
+      _mm256_store_ps(&scores[r][g * kSlab + 8], acc[r][1]);
+    }
+  }
+  float shrink[R];
+  for (int r = 0; r < R; ++r) {
+    shrink[r] = softmax_row(scores[r], slab_begin * kSlab, slab_end * kSlab, args.first[r],
+                            args.last[r], args.soft_cap, args.maximum + r, args.sum + r);
+  }
+  for (std::int64_t d = 0; d < args.value_stride; d += 16) {
+    __m256 acc[R][2];
+    QUERN_UNROLL for (int r = 0; r < R; ++r) {
+      const float* out = args.out + r * args.value_stride + d;
+      acc[r][0] = _mm256_mul_ps(_mm256_loadu_ps(out), _mm256_set1_ps(shrink[r]));
+      acc[r][1] = _mm256_mul_ps(_mm256_loadu_ps(out + 8), _mm256_set1_ps(shrink[r]));
+    }
+    for (int g = slab_begin; g < slab_end; ++g) {
+      accumulate<Pairs, R>(acc, &scores[0][g * kSlab], kKeyBlock,
+                           static_cast<const Element*>(args.values[g]) + d * Pairs::kLaneElements,
+                           args.value_stride, kSlab / 2);
+    }
+    QUERN_UNROLL for (int r = 0; r < R; ++r) {
+      float* out = args.out + r * args.value_stride + d;
+      _mm256_storeu_ps(out, acc[r][0]);
+      _mm256_storeu_ps(out + 8, acc[r][1]);
+    }
+  }
+}
+
+template <typename Pairs>
+QUERN_INLINE void attend_rows(const AttendArgs& args, int rows) {
+  switch (rows) {
+    case 1: attend<Pairs, 1>(args); break;
+    case 2: attend<Pairs, 2>(args); break;
+    case 3: attend<Pairs, 3>(args); break;
+    case 4: attend<Pairs, 4>(args); break;
+    case 5: attend<Pairs, 5>(args); break;
+    case 6: attend<Pairs, 6>(args); break;
+    default: break;
+  }
+}
+
+}  // namespace
+
+void attend_bf16_avx2(const AttendArgs& args, int rows) { attend_rows<Bf16Pairs>(args, rows); }
+void attend_f32_avx2(const AttendArgs& args, int rows) { attend_rows<F32Pairs>(args, rows); }
+
+void merge_avx2(float* maximum, float* sum, float* out, float other_maximum, float other_sum,
+                const float* other_out, std::int64_t dim) {
+  const float top = *maximum > other_maximum ? *maximum : other_maximum;
+  const float mine = avx2_exp2_one(*maximum - top), theirs = avx2_exp2_one(other_maximum - top);
+  *maximum = top;
+  *sum = __builtin_fmaf(other_sum, theirs, *sum * mine);
+  for (std::int64_t d = 0; d < dim; d += 8) {
+    const __m256 scaled = _mm256_mul_ps(_mm256_loadu_ps(out + d), _mm256_set1_ps(mine));
+    _mm256_storeu_ps(out + d, _mm256_fmadd_ps(_mm256_loadu_ps(other_out + d),
+                                              _mm256_set1_ps(theirs), scaled));
+  }
+}
+
+}  // namespace quern::kernels

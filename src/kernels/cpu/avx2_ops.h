@@ -1,0 +1,28 @@
+// The AVX2 kernels, by name: the AVX-512 table falls back to them where it has none of its own.
+#pragma once
+
+#include "kernels/ops.h"
+
+namespace quern::kernels {
+
+void prepare_bf16_avx2(const float* x, std::int64_t rows, std::int64_t k, std::byte* out,
+                       std::int64_t out_stride);
+void prepare_int8_avx2(const float* x, std::int64_t rows, std::int64_t k, std::byte* out,
+                       std::int64_t out_stride);
+void multiply_f32_avx2(const MatmulArgs& args);
+void multiply_f16_avx2(const MatmulArgs& args);
+void multiply_bf16_avx2(const MatmulArgs& args);
+void multiply_q4_avx2(const MatmulArgs& args);
+void multiply_q8_avx2(const MatmulArgs& args);
+void multiply_q8sub_avx2(const MatmulArgs& args);
+
+void attend_bf16_avx2(const AttendArgs& args, int rows);
+void attend_f32_avx2(const AttendArgs& args, int rows);
+void merge_avx2(float* maximum, float* sum, float* out, float other_maximum, float other_sum,
+                const float* other_out, std::int64_t dim);
+void rms_norm_avx2(const float* x, const float* weight, float eps, std::int64_t rows,
+                   std::int64_t dim, float* out);
+void add_avx2(float* x, const float* y, std::int64_t count);
+void silu_mul_avx2(const float* gate, const float* up, std::int64_t count, float* out);
+
+}  // namespace quern::kernels

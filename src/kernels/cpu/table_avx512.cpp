@@ -1,0 +1,24 @@
+// The AVX-512 table: its own matmuls where they exist, AVX2 kernels for the rest.
+
+#include "kernels/cpu/avx2_ops.h"
+#include "kernels/cpu/avx512_ops.h"
+#include "kernels/dispatch.h"
+#include "kernels/ref/ref_ops.h"
+
+namespace quern::kernels {
+
+const Ops kAvx512Ops = {
+    .isa = Isa::kAvx512,
+    .name = "avx512",
+    .prepare = {prepare_f32_ref, prepare_bf16_avx512, prepare_int8_avx2},
+    .multiply = {multiply_f32_avx2, multiply_f16_avx2, multiply_bf16_avx512, multiply_q4_avx512,
+                 multiply_q8_avx512, multiply_q8sub_avx2},
+    .attend_bf16 = attend_bf16_avx2,
+    .attend_f32 = attend_f32_avx2,
+    .merge = merge_avx2,
+    .rms_norm = rms_norm_avx2,
+    .add = add_avx2,
+    .silu_mul = silu_mul_avx2,
+};
+
+}  // namespace quern::kernels

@@ -1,0 +1,110 @@
+// The one list of kernel entry points. A table of function pointers (Ops) exists per instruction
+// set; dispatch.cpp picks one at start-up. Kernels get raw pointers, never allocate, never throw,
+// and each has one order of accumulation, so that a row's bits do not depend on the rows beside it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace quern::kernels {
+
+enum class Isa : std::uint8_t { kRef, kAvx2, kAvx512 };
+
+// How a packed matrix stands in memory: panels of 16 outputs, K inside. One layout per format for
+// all instruction sets (packed_matrix.h describes each).
+enum class WeightFormat : std::uint8_t { kF32, kF16, kBF16, kQ4, kQ8, kQ8Sub };
+inline constexpr int kWeightFormats = 6;
+inline constexpr int kPanel = 16;   // outputs in a panel
+inline constexpr int kBlock = 32;   // values along K that share one activation scale
+
+// What a format multiplies with: plain f32, values rounded to bf16, or int8 with a scale per 32.
+enum class ActivationKind : std::uint8_t { kF32, kBF16, kInt8 };
+
+constexpr ActivationKind activation_of(WeightFormat format) {
+  switch (format) {
+    case WeightFormat::kF32:
+    case WeightFormat::kF16: return ActivationKind::kF32;
+    case WeightFormat::kBF16: return ActivationKind::kBF16;
+    default: return ActivationKind::kInt8;
+  }
+}
+
+// Activations of one row and 32 values: quantised each row by itself, |q| ≤ 127.
+struct Int8Block {
+  std::int8_t q[kBlock];
+  float scale;
+  float scaled_sum;   // scale × Σq, for formats with a minimum
+  std::int32_t sum;   // Σq, for instructions that want unsigned weights
+  std::int32_t unused;  // keeps blocks 16-aligned
+};
+
+// Bytes of one prepared row of k values. kBF16 rows are f32 values that bf16 holds exactly (the
+// AVX2 kernels want them widened) or bf16 pairs: each table's own choice, within this size.
+constexpr std::int64_t activation_row_bytes(ActivationKind kind, std::int64_t k) {
+  return kind == ActivationKind::kInt8
+             ? (k + kBlock - 1) / kBlock * static_cast<std::int64_t>(sizeof(Int8Block))
+             : (k + 1) / 2 * 2 * static_cast<std::int64_t>(sizeof(float));
+}
+
+struct MatmulArgs {
+  const std::byte* weights;  // first panel of the matrix
+  std::int64_t panel_bytes;
+  const std::byte* activations;  // [rows] of activation_row_bytes
+  std::int64_t activation_stride;
+  std::int64_t rows, k;
+  std::int64_t panel_begin, panel_end;  // panels to compute
+  std::int64_t outputs;                 // columns of `out` that exist; the last panel may have fewer
+  float* out;                           // [rows, out_stride]
+  std::int64_t out_stride;
+};
+
+// One block of at most 64 keys against `rows` query rows that share a KV head. Slabs are 16 tokens.
+// Scores are in units of log2: the caller folds scale × log2(e) into q (with a cap: scale alone).
+struct AttendArgs {
+  const void* keys[4];    // slab: [key_stride/2][16][2] bf16, or [key_stride][16] f32
+  const void* values[4];  // slab: [8][value_stride][2] bf16, or [16][value_stride] f32
+  int slabs;
+  std::int64_t key_stride, value_stride;  // multiples of 16
+  const float* q;                         // [rows, key_stride], zero padded
+  const std::int32_t* first;              // [rows] first visible key of the block
+  const std::int32_t* last;               // [rows] one past the last visible key; ≤ first: none
+  float soft_cap;                         // 0: none
+  // Running softmax of each row, updated: maximum, sum, weighted values [rows, value_stride].
+  float* maximum;
+  float* sum;
+  float* out;
+};
+inline constexpr int kAttendRows = 6;   // most rows of one call
+inline constexpr int kSlab = 16;        // tokens of a slab
+inline constexpr int kKeyBlock = 64;    // keys of a block, at multiples of 64
+inline constexpr int kKeySplit = 256;   // keys whose partial result is merged as one, in order
+
+struct Ops {
+  Isa isa;
+  std::string_view name;
+  // Turns rows of f32 [rows, k] into what `multiply` of that kind reads. Rows are independent.
+  void (*prepare[3])(const float* x, std::int64_t rows, std::int64_t k, std::byte* out,
+                     std::int64_t out_stride);
+  // out[row][o] = Σ_k x[row][k] · w[o][k] for the panels asked for.
+  void (*multiply[kWeightFormats])(const MatmulArgs& args);
+  void (*attend_bf16)(const AttendArgs& args, int rows);
+  void (*attend_f32)(const AttendArgs& args, int rows);
+  // Merges a later split into a row's running softmax (ascending order is the caller's).
+  void (*merge)(float* maximum, float* sum, float* out, float other_maximum, float other_sum,
+                const float* other_out, std::int64_t dim);
+  // out = x / rms(x) · weight, per row.
+  void (*rms_norm)(const float* x, const float* weight, float eps, std::int64_t rows,
+                   std::int64_t dim, float* out);
+  void (*add)(float* x, const float* y, std::int64_t count);  // x += y
+  // out = silu(gate) · up
+  void (*silu_mul)(const float* gate, const float* up, std::int64_t count, float* out);
+};
+
+// The table in use: the best this processor can run, or what QUERN_ISA (ref, avx2, avx512) lowers
+// it to. Thread-safe. Throws: kInvalidFlagValue for a QUERN_ISA that is unknown or not runnable.
+const Ops& ops();
+// A given table, or null where this processor or build cannot run it; for tests and benches.
+const Ops* ops_for(Isa isa);
+
+}  // namespace quern::kernels

@@ -1,0 +1,197 @@
+#include "kernels/packed_matrix.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "base/error.h"
+#include "kernels/decode_blocks.h"
+
+namespace quern::kernels {
+namespace {
+
+constexpr std::int64_t kQ4Bytes = 64 + 256;
+constexpr std::int64_t kQ8Bytes = 32 + 512;
+constexpr std::int64_t kQ8SubBytes = 192 + 512;
+
+void put_half(std::byte* at, int index, std::uint16_t bits) {
+  std::memcpy(at + 2 * index, &bits, 2);
+}
+
+void put_float(std::byte* at, int index, float value) { std::memcpy(at + 4 * index, &value, 4); }
+
+std::uint16_t half_bits(const std::byte* data) {
+  std::uint16_t bits;
+  std::memcpy(&bits, data, 2);
+  return bits;
+}
+
+// Float formats: element (k, lane) of a panel from one decoded row.
+void put_row(WeightFormat format, const float* row, std::int64_t k, int lane, std::byte* panel) {
+  for (std::int64_t i = 0; i < k; ++i) {
+    switch (format) {
+      case WeightFormat::kF32: put_float(panel + i * 64, lane, row[i]); break;
+      case WeightFormat::kF16: put_half(panel + i * 32, lane, f16_from_f32(row[i])); break;
+      default: put_half(panel + i / 2 * 64, 2 * lane + static_cast<int>(i % 2),
+                        bf16_from_f32(row[i]));
+    }
+  }
+}
+
+// Q4_0 or Q4_1 block → kQ4. The stored byte i holds k = i and k = i + 16.
+void put_q4(DType type, const std::byte* block, int lane, std::byte* out) {
+  const bool has_minimum = type == DType::kQ4_1;
+  put_half(out, lane, half_bits(block));
+  put_half(out + 32, lane, has_minimum ? half_bits(block + 2)
+                                       : f16_from_f32(-8.0f * f32_from_f16(half_bits(block))));
+  const std::byte* q = block + (has_minimum ? 4 : 2);
+  const auto nibble = [&](int k) { return k < 16 ? q[k] & std::byte{15} : q[k - 16] >> 4; };
+  for (int j = 0; j < 4; ++j) {
+    for (int i = 0; i < 4; ++i) {
+      out[64 + 64 * j + 4 * lane + i] = nibble(8 * j + i) | nibble(8 * j + 4 + i) << 4;
+    }
+  }
+}
+
+void put_quads(const std::int8_t* q, int lane, std::byte* out) {
+  for (int quad = 0; quad < 8; ++quad) std::memcpy(out + 64 * quad + 4 * lane, q + 4 * quad, 4);
+}
+
+void put_q8(DType type, const std::byte* block, int lane, std::byte* out) {
+  put_half(out, lane, half_bits(block));
+  std::int8_t q[kBlock];
+  if (type == DType::kQ8_0) {
+    std::memcpy(q, block + 2, kBlock);
+  } else {  // Q4_0 whose scale is too large for kQ4's half minimum
+    for (int i = 0; i < kBlock; ++i) {
+      const auto byte = std::to_integer<int>(block[2 + i % 16]);
+      q[i] = static_cast<std::int8_t>((i < 16 ? byte & 15 : byte >> 4) - 8);
+    }
+  }
+  put_quads(q, lane, out + 32);
+}
+
+void put_sub(const std::int8_t* q, float scale0, float scale1, float minimum, int lane,
+             std::byte* out) {
+  put_float(out, lane, scale0);
+  put_float(out + 64, lane, scale1);
+  put_float(out + 128, lane, minimum);
+  put_quads(q, lane, out + 192);
+}
+
+// Q5_0, Q5_1: q from the decoded integers, w = d·q + min.
+void put_q5(DType type, const std::byte* block, int lane, std::byte* out) {
+  const bool has_minimum = type == DType::kQ5_1;
+  const float scale = f32_from_f16(half_bits(block));
+  const float minimum = has_minimum ? f32_from_f16(half_bits(block + 2)) : 0.0f;
+  const std::byte* fifth_bytes = block + (has_minimum ? 4 : 2);
+  std::uint32_t fifth;
+  std::memcpy(&fifth, fifth_bytes, 4);
+  std::int8_t q[kBlock];
+  for (int i = 0; i < kBlock; ++i) {
+    const auto byte = std::to_integer<int>(fifth_bytes[4 + i % 16]);
+    const int value = (i < 16 ? byte & 15 : byte >> 4) | static_cast<int>(fifth >> i & 1u) << 4;
+    q[i] = static_cast<std::int8_t>(value - (has_minimum ? 0 : 16));
+  }
+  put_sub(q, scale, scale, minimum, lane, out);
+}
+
+void put_k_quant(DType type, const std::byte* super, int lane, std::byte* out) {
+  SubBlocks blocks;
+  decode_sub_blocks(type, super, blocks);
+  for (int b = 0; b < 8; ++b) {
+    put_sub(blocks.q + 32 * b, blocks.scale[2 * b], blocks.scale[2 * b + 1], blocks.minimum[b],
+            lane, out + kQ8SubBytes * b);
+  }
+}
+
+void put_quantised_row(DType type, WeightFormat format, const std::byte* row, std::int64_t k,
+                       int lane, std::byte* panel) {
+  const DTypeInfo& info = dtype_info(type);
+  for (std::int64_t i = 0; i < k; i += info.block_size, row += info.block_bytes) {
+    const std::int64_t block = i / kBlock;
+    if (format == WeightFormat::kQ4) {
+      put_q4(type, row, lane, panel + block * kQ4Bytes);
+    } else if (format == WeightFormat::kQ8) {
+      put_q8(type, row, lane, panel + block * kQ8Bytes);
+    } else if (info.block_size == kBlock) {
+      put_q5(type, row, lane, panel + block * kQ8SubBytes);
+    } else {
+      put_k_quant(type, row, lane, panel + block * kQ8SubBytes);
+    }
+  }
+}
+
+// Whether −8·d of every Q4_0 block fits a half.
+bool minimum_fits(const TensorView& matrix) {
+  const std::int64_t blocks = matrix.rows() * matrix.columns() / kBlock;
+  for (std::int64_t b = 0; b < blocks; ++b) {
+    if (std::fabs(f32_from_f16(half_bits(matrix.data + b * 18))) > 8188.0f) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::int64_t panel_bytes(WeightFormat format, std::int64_t k) {
+  switch (format) {
+    case WeightFormat::kF32: return k * 64;
+    case WeightFormat::kF16: return k * 32;
+    case WeightFormat::kBF16: return (k + 1) / 2 * 64;
+    case WeightFormat::kQ4: return k / kBlock * kQ4Bytes;
+    case WeightFormat::kQ8: return k / kBlock * kQ8Bytes;
+    case WeightFormat::kQ8Sub: return k / kBlock * kQ8SubBytes;
+  }
+  return 0;
+}
+
+WeightFormat packed_format(DType stored, PackMode mode) {
+  if (mode == PackMode::kF32) return WeightFormat::kF32;
+  switch (stored) {
+    case DType::kF32: return mode == PackMode::kBF16 ? WeightFormat::kBF16 : WeightFormat::kF32;
+    case DType::kF16: return mode == PackMode::kBF16 ? WeightFormat::kBF16 : WeightFormat::kF16;
+    case DType::kBF16: return WeightFormat::kBF16;
+    case DType::kQ4_0:
+    case DType::kQ4_1: return WeightFormat::kQ4;
+    case DType::kQ8_0: return WeightFormat::kQ8;
+    default: return WeightFormat::kQ8Sub;
+  }
+}
+
+PackedMatrix pack(const TensorView& matrix, PackMode mode, ThreadPool& pool) {
+  const DType type = matrix.info->dtype;
+  PackedMatrix packed;
+  packed.outputs = matrix.rows();
+  packed.k = matrix.columns();
+  packed.format = packed_format(type, mode);
+  if (type == DType::kQ4_0 && packed.format == WeightFormat::kQ4 && !minimum_fits(matrix)) {
+    packed.format = WeightFormat::kQ8;
+  }
+  packed.panel_bytes = panel_bytes(packed.format, packed.k);
+  packed.data = AlignedBuffer(packed.panels() * packed.panel_bytes);
+  const bool decoded = activation_of(packed.format) != ActivationKind::kInt8;
+  std::vector<std::vector<float>> rows(static_cast<size_t>(pool.size()));
+  for (auto& row : rows) row.resize(decoded ? static_cast<size_t>(packed.k) : 0);
+  pool.run([&](int thread) {
+    const Range range = share(packed.panels(), thread, pool.size());
+    for (std::int64_t panel = range.begin; panel < range.end; ++panel) {
+      std::byte* out = packed.data.data() + panel * packed.panel_bytes;
+      for (int lane = 0; lane < kPanel; ++lane) {
+        const std::int64_t output = panel * kPanel + lane;
+        if (output >= packed.outputs) break;
+        if (decoded) {
+          float* row = rows[static_cast<size_t>(thread)].data();
+          decode_row(matrix, output, row);
+          put_row(packed.format, row, packed.k, lane, out);
+        } else {
+          put_quantised_row(type, packed.format, matrix.data + output * row_bytes(type, packed.k),
+                            packed.k, lane, out);
+        }
+      }
+    }
+  });
+  return packed;
+}
+
+}  // namespace quern::kernels

@@ -1,0 +1,43 @@
+// A weight matrix [outputs, k] packed once at load for the kernels: panels of 16 outputs, K inside,
+// the same layout for every instruction set and every number of rows. Missing outputs of the last
+// panel are zero.
+//
+//   kF32    [k][16] f32
+//   kF16    [k][16] half
+//   kBF16   [k/2][16][2] bf16, an odd k padded with zero
+//   kQ4     a block of 32 k: half d[16], half min[16], then 4 groups j of 16 outputs × 4 bytes:
+//           low nibble of byte i: k = 8j+i, high nibble: k = 8j+4+i          w = d·q + min
+//   kQ8     half d[16], then 8 quads of 16 outputs × 4 int8: k = 4·quad+i    w = d·q
+//   kQ8Sub  f32 s0[16], s1[16], min[16], then quads as kQ8                   w = s(k/16)·q + min
+#pragma once
+
+#include <cstdint>
+
+#include "base/threads.h"
+#include "core/tensor.h"
+#include "kernels/aligned_buffer.h"
+#include "kernels/ops.h"
+
+namespace quern::kernels {
+
+struct PackedMatrix {
+  WeightFormat format = WeightFormat::kF32;
+  std::int64_t outputs = 0, k = 0;
+  std::int64_t panel_bytes = 0;
+  AlignedBuffer data;
+
+  std::int64_t panels() const { return (outputs + kPanel - 1) / kPanel; }
+};
+
+// Bytes of a panel of 16 outputs.
+std::int64_t panel_bytes(WeightFormat format, std::int64_t k);
+
+// What a stored type is packed to. `as_f32` (--dtype float32) decodes everything to f32; `as_bf16`
+// (--dtype bfloat16) rounds F32 and F16 weights to bf16.
+enum class PackMode { kKeep, kF32, kBF16 };
+WeightFormat packed_format(DType stored, PackMode mode);
+
+// Packs rows of `matrix` on all threads of `pool`. Throws: kOutOfMemory.
+PackedMatrix pack(const TensorView& matrix, PackMode mode, ThreadPool& pool);
+
+}  // namespace quern::kernels

@@ -1,0 +1,42 @@
+// Scalar norms and activations, and the reference table.
+
+#include <cmath>
+
+#include "kernels/dispatch.h"
+#include "kernels/ref/ref_ops.h"
+
+namespace quern::kernels {
+
+void rms_norm_ref(const float* x, const float* weight, float eps, std::int64_t rows,
+                  std::int64_t dim, float* out) {
+  for (std::int64_t row = 0; row < rows; ++row, x += dim, out += dim) {
+    float squares = 0.0f;
+    for (std::int64_t i = 0; i < dim; ++i) squares = std::fma(x[i], x[i], squares);
+    const float scale = 1.0f / std::sqrt(squares / static_cast<float>(dim) + eps);
+    for (std::int64_t i = 0; i < dim; ++i) out[i] = x[i] * scale * weight[i];
+  }
+}
+
+void add_ref(float* x, const float* y, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) x[i] += y[i];
+}
+
+void silu_mul_ref(const float* gate, const float* up, std::int64_t count, float* out) {
+  for (std::int64_t i = 0; i < count; ++i) out[i] = gate[i] / (1.0f + std::exp(-gate[i])) * up[i];
+}
+
+const Ops kRefOps = {
+    .isa = Isa::kRef,
+    .name = "portable",
+    .prepare = {prepare_f32_ref, prepare_bf16_ref, prepare_int8_ref},
+    .multiply = {multiply_f32_ref, multiply_f16_ref, multiply_bf16_ref, multiply_q4_ref,
+                 multiply_q8_ref, multiply_q8sub_ref},
+    .attend_bf16 = attend_bf16_ref,
+    .attend_f32 = attend_f32_ref,
+    .merge = merge_ref,
+    .rms_norm = rms_norm_ref,
+    .add = add_ref,
+    .silu_mul = silu_mul_ref,
+};
+
+}  // namespace quern::kernels
