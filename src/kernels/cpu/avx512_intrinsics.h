@@ -1,10 +1,29 @@
 // The AVX-512 intrinsics: the compiler's, or SIMDe's portable bodies where a test runs these
-// kernels on a processor without AVX-512.
+// kernels on a processor without AVX-512. SIMDe 0.7.4 lacks two of them; they stand here.
 #pragma once
 
 #if defined(QUERN_SIMDE)
 #define SIMDE_ENABLE_NATIVE_ALIASES
 #include <simde/x86/avx512.h>
+
+static inline __m512 quern_simde_cvtph_ps(__m256i half) {
+  float values[16];
+  _mm256_storeu_ps(values, _mm256_cvtph_ps(_mm256_castsi256_si128(half)));
+  _mm256_storeu_ps(values + 8, _mm256_cvtph_ps(_mm256_extracti128_si256(half, 1)));
+  return _mm512_loadu_ps(values);
+}
+
+static inline __m512 quern_simde_cvtepi32_ps(__m512i integers) {
+  int from[16];
+  float values[16];
+  _mm512_storeu_si512(from, integers);
+  for (int i = 0; i < 16; ++i) values[i] = static_cast<float>(from[i]);
+  return _mm512_loadu_ps(values);
+}
+#undef _mm512_cvtph_ps
+#undef _mm512_cvtepi32_ps
+#define _mm512_cvtph_ps quern_simde_cvtph_ps
+#define _mm512_cvtepi32_ps quern_simde_cvtepi32_ps
 #else
 #include <immintrin.h>
 #endif

@@ -1,0 +1,150 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/dtype.h"
+#include "kernels/dispatch.h"
+#include "kernels/test_random.h"
+
+namespace quern::kernels {
+namespace {
+
+constexpr std::int64_t kKey = 48, kValue = 32;
+
+// One block of 64 keys in both slab forms.
+struct Block {
+  explicit Block(unsigned seed) {
+    const auto keys = random_floats(kKeyBlock * kKey, seed);
+    const auto values = random_floats(kKeyBlock * kValue, seed + 1);
+    for (int t = 0; t < kKeyBlock; ++t) {
+      const size_t slab = static_cast<size_t>(t / kSlab), slot = static_cast<size_t>(t % kSlab);
+      for (size_t d = 0; d < kKey; ++d) {
+        const std::uint16_t bits = bf16_from_f32(keys[t * kKey + d]);
+        key_bf16[slab * kSlab * kKey + (d / 2 * kSlab + slot) * 2 + d % 2] = bits;
+        key_f32[slab * kSlab * kKey + d * kSlab + slot] = f32_from_bf16(bits);
+      }
+      for (size_t d = 0; d < kValue; ++d) {
+        const std::uint16_t bits = bf16_from_f32(values[t * kValue + d]);
+        value_bf16[slab * kSlab * kValue + (slot / 2 * kValue + d) * 2 + slot % 2] = bits;
+        value_f32[slab * kSlab * kValue + slot * kValue + d] = f32_from_bf16(bits);
+      }
+    }
+  }
+  std::vector<std::uint16_t> key_bf16 = std::vector<std::uint16_t>(kKeyBlock * kKey);
+  std::vector<std::uint16_t> value_bf16 = std::vector<std::uint16_t>(kKeyBlock * kValue);
+  std::vector<float> key_f32 = std::vector<float>(kKeyBlock * kKey);
+  std::vector<float> value_f32 = std::vector<float>(kKeyBlock * kValue);
+};
+
+struct Result {
+  std::vector<float> maximum, sum, out;
+};
+
+Result attend(const Ops& table, const Block& block, bool bf16, const std::vector<float>& q,
+              const std::vector<std::int32_t>& first, const std::vector<std::int32_t>& last,
+              float cap, const Result* before = nullptr) {
+  const int rows = static_cast<int>(first.size());
+  Result result;
+  if (before) {
+    result = *before;
+  } else {
+    result.maximum.assign(first.size(), -std::numeric_limits<float>::infinity());
+    result.sum.assign(first.size(), 0.0f);
+    result.out.assign(first.size() * kValue, 0.0f);
+  }
+  AttendArgs args{.keys = {},
+                  .values = {},
+                  .slabs = 4,
+                  .key_stride = kKey,
+                  .value_stride = kValue,
+                  .q = q.data(),
+                  .first = first.data(),
+                  .last = last.data(),
+                  .soft_cap = cap,
+                  .maximum = result.maximum.data(),
+                  .sum = result.sum.data(),
+                  .out = result.out.data()};
+  for (int g = 0; g < 4; ++g) {
+    args.keys[g] = bf16 ? static_cast<const void*>(&block.key_bf16[g * kSlab * kKey])
+                        : &block.key_f32[g * kSlab * kKey];
+    args.values[g] = bf16 ? static_cast<const void*>(&block.value_bf16[g * kSlab * kValue])
+                          : &block.value_f32[g * kSlab * kValue];
+  }
+  (bf16 ? table.attend_bf16 : table.attend_f32)(args, rows);
+  return result;
+}
+
+const Ops* vector_table() { return ops_for(Isa::kAvx2); }
+
+TEST(Attend, VectorKernelsMatchTheReference) {
+  if (!vector_table()) GTEST_SKIP() << "this processor has no AVX2";
+  const Block a(1), b(5);
+  const auto q = random_floats(6 * kKey, 9, 0.3f);
+  for (bool bf16 : {true, false}) {
+    for (float cap : {0.0f, 5.0f}) {
+      for (int rows = 1; rows <= 6; ++rows) {
+        std::vector<std::int32_t> first(rows), last(rows);
+        for (int r = 0; r < rows; ++r) {
+          first[r] = r == 2 ? 19 : 0;          // a window
+          last[r] = r == 1 ? 0 : 7 * r + 22;   // a causal edge; row 1 sees nothing
+        }
+        const std::vector<std::int32_t> all(rows, 64), none(rows, 0);
+        auto expected = attend(kRefOps, a, bf16, q, none, all, cap);
+        expected = attend(kRefOps, b, bf16, q, first, last, cap, &expected);
+        auto out = attend(*vector_table(), a, bf16, q, none, all, cap);
+        out = attend(*vector_table(), b, bf16, q, first, last, cap, &out);
+        for (size_t i = 0; i < out.out.size(); ++i) {
+          EXPECT_NEAR(out.out[i], expected.out[i], 2e-4f) << rows << " " << i;
+        }
+        for (int r = 0; r < rows; ++r) EXPECT_NEAR(out.sum[r], expected.sum[r], 1e-4f);
+      }
+    }
+  }
+}
+
+TEST(Attend, ARowsBitsDoNotDependOnTheRowsBesideIt) {
+  const Block block(3);
+  const auto q = random_floats(6 * kKey, 4, 0.3f);
+  const std::vector<std::int32_t> first = {0, 3, 0, 17, 33, 0}, last = {64, 40, 1, 20, 64, 16};
+  for (const Ops* table : {&kRefOps, ops_for(Isa::kAvx2)}) {
+    if (!table) continue;
+    const auto together = attend(*table, block, true, q, first, last, 0);
+    for (size_t r = 0; r < 6; ++r) {
+      const std::vector<float> own(q.begin() + r * kKey, q.begin() + (r + 1) * kKey);
+      const auto alone = attend(*table, block, true, own, {first[r]}, {last[r]}, 0);
+      EXPECT_EQ(alone.sum[0], together.sum[r]);
+      for (size_t d = 0; d < kValue; ++d) EXPECT_EQ(alone.out[d], together.out[r * kValue + d]);
+    }
+  }
+}
+
+TEST(Merge, EqualsOnePassOverBothBlocks) {
+  const Block a(1), b(2);
+  const auto q = random_floats(kKey, 4, 0.3f);
+  for (const Ops* table : {&kRefOps, ops_for(Isa::kAvx2)}) {
+    if (!table) continue;
+    auto one = attend(*table, a, true, q, {0}, {64}, 0);
+    auto left = one;
+    const auto right = attend(*table, b, true, q, {0}, {50}, 0);
+    one = attend(*table, b, true, q, {0}, {50}, 0, &one);
+    table->merge(left.maximum.data(), left.sum.data(), left.out.data(), right.maximum[0],
+                 right.sum[0], right.out.data(), kValue);
+    for (size_t d = 0; d < kValue; ++d) EXPECT_NEAR(left.out[d], one.out[d], 1e-4f);
+    EXPECT_NEAR(left.sum[0], one.sum[0], 1e-4f);
+  }
+}
+
+TEST(Attend, ANanKeyShowsInTheResult) {
+  Block block(1);
+  block.key_bf16[0] = 0x7FC0;
+  const auto q = random_floats(kKey, 4, 0.3f);
+  for (const Ops* table : {&kRefOps, ops_for(Isa::kAvx2)}) {
+    if (!table) continue;
+    EXPECT_TRUE(std::isnan(attend(*table, block, true, q, {0}, {64}, 0).sum[0]));
+  }
+}
+
+}  // namespace
+}  // namespace quern::kernels

@@ -1,0 +1,65 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "kernels/dispatch.h"
+#include "kernels/test_random.h"
+
+namespace quern::kernels {
+namespace {
+
+std::vector<const Ops*> vector_tables() {
+  std::vector<const Ops*> all;
+  for (Isa isa : {Isa::kAvx2, Isa::kAvx512}) {
+    if (const Ops* table = ops_for(isa)) all.push_back(table);
+  }
+  return all;
+}
+
+TEST(RmsNorm, MatchesTheReference) {
+  for (std::int64_t dim : {1, 7, 8, 64, 576, 577}) {
+    const auto x = random_floats(3 * dim, 1), weight = random_floats(dim, 2);
+    std::vector<float> expected(x.size()), out(x.size());
+    kRefOps.rms_norm(x.data(), weight.data(), 1e-5f, 3, dim, expected.data());
+    for (const Ops* table : vector_tables()) {
+      table->rms_norm(x.data(), weight.data(), 1e-5f, 3, dim, out.data());
+      for (size_t i = 0; i < out.size(); ++i) EXPECT_NEAR(out[i], expected[i], 1e-5f);
+    }
+  }
+}
+
+TEST(SiluMul, MatchesTheReferenceAndDoesNotOverflow) {
+  auto gate = random_floats(101, 3, 5.0f);
+  gate[0] = 100.0f;
+  gate[1] = -100.0f;
+  gate[2] = 0.0f;
+  const auto up = random_floats(101, 4);
+  std::vector<float> expected(101), out(101);
+  kRefOps.silu_mul(gate.data(), up.data(), 101, expected.data());
+  for (const Ops* table : vector_tables()) {
+    table->silu_mul(gate.data(), up.data(), 101, out.data());
+    for (int i = 0; i < 101; ++i) {
+      EXPECT_NEAR(out[i], expected[i], 2e-6f * (1 + std::fabs(expected[i]))) << gate[i];
+    }
+    gate[5] = NAN;
+    table->silu_mul(gate.data(), up.data(), 101, out.data());
+    EXPECT_TRUE(std::isnan(out[5]));
+    gate[5] = 0.5f;
+  }
+}
+
+TEST(Add, AddsTails) {
+  for (const Ops* table : vector_tables()) {
+    std::vector<float> x(13, 1.0f), y(13, 2.0f);
+    table->add(x.data(), y.data(), 13);
+    EXPECT_EQ(x, std::vector<float>(13, 3.0f));
+  }
+}
+
+TEST(Dispatch, TheReferenceAlwaysRuns) {
+  EXPECT_EQ(ops_for(Isa::kRef), &kRefOps);
+  for (const Ops* table : vector_tables()) EXPECT_NE(table->multiply[0], kRefOps.multiply[0]);
+}
+
+}  // namespace
+}  // namespace quern::kernels

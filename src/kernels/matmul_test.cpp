@@ -1,0 +1,220 @@
+#include "kernels/matmul.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <string>
+
+#include "kernels/cpu/avx512_ops.h"
+#include "kernels/decode_blocks.h"
+#include "kernels/dispatch.h"
+#include "kernels/ref/ref_ops.h"
+#include "kernels/test_random.h"
+
+namespace quern::kernels {
+
+#if defined(QUERN_HAS_SIMDE)
+void prepare_bf16_avx512_simde(const float*, std::int64_t, std::int64_t, std::byte*, std::int64_t);
+void multiply_bf16_avx512_simde(const MatmulArgs&);
+void multiply_q4_avx512_simde(const MatmulArgs&);
+void multiply_q8_avx512_simde(const MatmulArgs&);
+#endif
+
+namespace {
+
+// Every table that can run here, the AVX-512 one also on SIMDe.
+std::vector<Ops> tables() {
+  std::vector<Ops> all = {kRefOps};
+  for (Isa isa : {Isa::kAvx2, Isa::kAvx512}) {
+    if (const Ops* table = ops_for(isa)) all.push_back(*table);
+  }
+#if defined(QUERN_HAS_SIMDE)
+  Ops simde = kRefOps;
+  simde.name = "avx512 on SIMDe";
+  simde.prepare[1] = prepare_bf16_avx512_simde;
+  simde.multiply[2] = multiply_bf16_avx512_simde;
+  simde.multiply[3] = multiply_q4_avx512_simde;
+  simde.multiply[4] = multiply_q8_avx512_simde;
+  all.push_back(simde);
+#endif
+  return all;
+}
+
+// A matrix of stored type `type` with random but valid blocks.
+struct Stored {
+  Stored(DType type, std::int64_t rows, std::int64_t columns, unsigned seed) {
+    info = {"w", type, {rows, columns}, rows * row_bytes(type, columns)};
+    bytes.resize(static_cast<size_t>(info.bytes));
+    std::mt19937 engine(seed);
+    for (std::byte& byte : bytes) byte = static_cast<std::byte>(engine());
+    const DTypeInfo& shape = dtype_info(type);
+    const auto put_half = [&](size_t at, float value) {
+      const std::uint16_t bits = f16_from_f32(value);
+      std::memcpy(&bytes[at], &bits, 2);
+    };
+    std::normal_distribution<float> normal(0.0f, 0.05f);
+    for (size_t at = 0; at < bytes.size(); at += static_cast<size_t>(shape.block_bytes)) {
+      const float value = normal(engine);
+      switch (type) {
+        case DType::kF32: std::memcpy(&bytes[at], &value, 4); break;
+        case DType::kF16: put_half(at, value); break;
+        case DType::kBF16: {
+          const std::uint16_t bits = bf16_from_f32(value);
+          std::memcpy(&bytes[at], &bits, 2);
+          break;
+        }
+        case DType::kQ3_K: put_half(at + 108, value * 0.1f); break;
+        case DType::kQ6_K: put_half(at + 208, value * 0.1f); break;
+        case DType::kQ4_1:
+        case DType::kQ5_1:
+        case DType::kQ4_K:
+        case DType::kQ5_K: put_half(at + 2, normal(engine)); [[fallthrough]];
+        default: put_half(at, value); break;
+      }
+    }
+  }
+  TensorView view() const { return {&info, bytes.data()}; }
+  TensorInfo info;
+  std::vector<std::byte> bytes;
+};
+
+std::vector<float> run(const Ops& table, const PackedMatrix& weights, const std::vector<float>& x,
+                       std::int64_t rows) {
+  const ActivationKind kind = activation_of(weights.format);
+  const std::int64_t stride = activation_row_bytes(kind, weights.k);
+  std::vector<std::byte> activations(static_cast<size_t>(rows * stride));
+  table.prepare[static_cast<size_t>(kind)](x.data(), rows, weights.k, activations.data(), stride);
+  std::vector<float> out(static_cast<size_t>(rows * weights.outputs), -1e30f);
+  table.multiply[static_cast<size_t>(weights.format)]({.weights = weights.data.data(),
+                                                       .panel_bytes = weights.panel_bytes,
+                                                       .activations = activations.data(),
+                                                       .activation_stride = stride,
+                                                       .rows = rows,
+                                                       .k = weights.k,
+                                                       .panel_begin = 0,
+                                                       .panel_end = weights.panels(),
+                                                       .outputs = weights.outputs,
+                                                       .out = out.data(),
+                                                       .out_stride = weights.outputs});
+  return out;
+}
+
+constexpr DType kAllTypes[] = {DType::kF32,  DType::kF16,  DType::kBF16, DType::kQ4_0,
+                               DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0,
+                               DType::kQ3_K, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K};
+
+// How far the product may be from exact arithmetic on the decoded weights, relative to Σ|x·w|:
+// activations of int8 lose half a step of 1/127 of the block's largest, bf16 half of 2^-8.
+float rounding_of(ActivationKind kind) {
+  return kind == ActivationKind::kInt8 ? 0.01f : kind == ActivationKind::kBF16 ? 0.004f : 1e-5f;
+}
+
+TEST(Matmul, MatchesExactArithmeticForEveryStoredType) {
+  ThreadPool pool(2);
+  for (DType type : kAllTypes) {
+    const std::int64_t k = dtype_info(type).block_size == 256 ? 512 : 96, n = 37, rows = 3;
+    const Stored stored(type, n, k, 7);
+    const auto x = random_floats(rows * k, 11);
+    for (PackMode mode : {PackMode::kKeep, PackMode::kF32, PackMode::kBF16}) {
+      const PackedMatrix packed = pack(stored.view(), mode, pool);
+      for (const Ops& table : tables()) {
+        const auto out = run(table, packed, x, rows);
+        std::vector<float> weights(static_cast<size_t>(k));
+        for (std::int64_t o = 0; o < n; ++o) {
+          decode_row(stored.view(), o, weights.data());
+          for (std::int64_t r = 0; r < rows; ++r) {
+            double exact = 0, size = 0;
+            for (std::int64_t i = 0; i < k; ++i) {
+              const double product = double{x[r * k + i]} * weights[i];
+              exact += product;
+              size += std::fabs(product);
+            }
+            const float bound = rounding_of(activation_of(packed.format)) +
+                                (mode == PackMode::kBF16 ? 0.004f : 0.0f);
+            EXPECT_NEAR(out[r * n + o], exact, bound * size)
+                << table.name << " " << name_of(type) << " row " << r << " output " << o;
+          }
+        }
+      }
+    }
+  }
+}
+
+// Integer and f32-accumulating formats have one order of float operations on every instruction
+// set: the same bits. vdpbf16ps alone rounds otherwise.
+TEST(Matmul, EveryTableGivesTheReferenceBits) {
+  ThreadPool pool(1);
+  for (DType type : kAllTypes) {
+    const std::int64_t k = dtype_info(type).block_size == 256 ? 256 : 160;
+    const Stored stored(type, 50, k, 3);
+    const PackedMatrix packed = pack(stored.view(), PackMode::kKeep, pool);
+    const auto x = random_floats(5 * k, 5);
+    const auto expected = run(kRefOps, packed, x, 5);
+    for (const Ops& table : tables()) {
+      const auto out = run(table, packed, x, 5);
+      const bool rounds_otherwise = packed.format == WeightFormat::kBF16 &&
+                                    std::string(table.name).find("avx512") != std::string::npos;
+      for (size_t i = 0; i < out.size(); ++i) {
+        if (rounds_otherwise) {
+          EXPECT_NEAR(out[i], expected[i], 1e-4f) << table.name << " " << name_of(type);
+        } else {
+          EXPECT_EQ(out[i], expected[i]) << table.name << " " << name_of(type) << " at " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST(Matmul, ARowsBitsDoNotDependOnTheRowsBesideIt) {
+  ThreadPool one(1), three(3);
+  for (DType type : kAllTypes) {
+    const std::int64_t k = 256, n = 70, rows = 141;
+    const Stored stored(type, n, k, 9);
+    const PackedMatrix packed = pack(stored.view(), PackMode::kKeep, three);
+    const auto x = random_floats(rows * k, 13);
+    Matmul alone(one, 1, k), together(three, rows, k);
+    std::vector<float> all(static_cast<size_t>(rows * n)), single(static_cast<size_t>(n));
+    const MatmulTarget both[] = {{&packed, all.data()}};
+    together(x.data(), rows, both);
+    for (std::int64_t r : {0L, 1L, 3L, 64L, 127L, 128L, 138L, 140L}) {
+      const MatmulTarget target[] = {{&packed, single.data()}};
+      alone(x.data() + r * k, 1, target);
+      EXPECT_EQ(0, std::memcmp(single.data(), &all[static_cast<size_t>(r * n)], 4 * 70))
+          << name_of(type) << " row " << r;
+    }
+  }
+}
+
+TEST(Matmul, ANanStaysInItsRow) {
+  ThreadPool pool(2);
+  for (DType type : {DType::kF32, DType::kBF16, DType::kQ4_1, DType::kQ8_0, DType::kQ6_K}) {
+    const Stored stored(type, 20, 256, 1);
+    const PackedMatrix packed = pack(stored.view(), PackMode::kKeep, pool);
+    auto x = random_floats(3 * 256, 2);
+    x[256 + 40] = NAN;
+    for (const Ops& table : tables()) {
+      const auto out = run(table, packed, x, 3);
+      for (int o = 0; o < 20; ++o) {
+        EXPECT_TRUE(std::isfinite(out[o]) && std::isfinite(out[40 + o])) << table.name;
+        EXPECT_TRUE(std::isnan(out[20 + o])) << table.name << " " << name_of(type);
+      }
+    }
+  }
+}
+
+TEST(Pack, LargeQ4ScalesDoNotOverflowTheMinimum) {
+  ThreadPool pool(1);
+  Stored stored(DType::kQ4_0, 16, 32, 4);
+  const std::uint16_t big = f16_from_f32(60000.0f);
+  std::memcpy(stored.bytes.data(), &big, 2);
+  const PackedMatrix packed = pack(stored.view(), PackMode::kKeep, pool);
+  std::vector<float> x(32, 1.0f), weights(32);
+  decode_row(stored.view(), 0, weights.data());
+  double exact = 0;
+  for (float w : weights) exact += w;
+  EXPECT_NEAR(run(kRefOps, packed, x, 1)[0], exact, std::fabs(exact) * 1e-5 + 1);
+}
+
+}  // namespace
+}  // namespace quern::kernels
