@@ -6,38 +6,71 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "attention/needs.h"
+#include "base/error.h"
 #include "base/threads.h"
 #include "cache/kv_store.h"
 #include "core/batch.h"
 
 namespace quern::attention {
 
-enum class Device { kAnyCpu, kX86, kX86Amx, kCuda, kAmd, kAscend, kIntelGpu, kOther };
+struct Hardware;  // attention/validate.h
+
+enum class Device { kAnyCpu, kX86Amx, kCuda, kAnyGpu, kAmd, kAscend, kIntelGpu, kOther };
 enum class Speculative { kNone, kOneBranch, kTree, kUnknown };
 enum class Support { kNo, kYes, kUnknown };
 
+struct HeadDims {
+  std::int32_t qk = 0, v = 0;
+};
+
+// CUDA compute capabilities ×10, both included.
+struct SmRange {
+  std::int32_t low = 0, high = 0;
+};
+
+// What a row's columns cannot say, as the catalogue's entry and what is offered instead.
+struct Caveat {
+  ErrorId id;
+  std::string offered;
+};
+
 // The contract of a backend as data. Spans point to static storage; an empty span means any.
 struct BackendInfo {
-  std::string_view name;
+  std::string_view name = {};
   bool mha = false;
   bool mla = false;
+  std::span<const std::string_view> architectures = {};  // of the only models it serves
+  std::string_view own_models = {};  // those in words; not empty: it serves no other
   Support cross_attention = Support::kNo;
+  bool cross_with_window = false;
   Speculative speculative = Speculative::kNone;      // for MHA models
   Speculative speculative_mla = Speculative::kNone;  // for MLA models
-  std::span<const std::int32_t> page_sizes;          // best first
-  std::span<const KvType> kv_types;                  // best first; the first is what auto means
-  std::span<const std::int32_t> head_dims;
-  std::int32_t max_head_dim = 0;  // 0: no limit
+  std::span<const std::int32_t> page_sizes = {};          // best first
+  std::span<const std::int32_t> page_sizes_mla = {};      // empty: as page_sizes
+  // Trees of drafts want page size 1: for MHA, for MLA, with a sliding window.
+  bool tree_page_one = false, tree_page_one_mla = false, tree_page_one_window = false;
+  std::span<const KvType> kv_types = {};      // best first; the first is what auto means
+  std::span<const KvType> kv_types_mla = {};  // empty: as kv_types
+  std::span<const std::int32_t> head_dims = {};
+  std::int32_t max_head_dim = 0;       // 0: no limit
+  std::int32_t head_dim_multiple = 1;  // of QK
+  bool equal_head_dims = false;        // QK = V
+  std::span<const HeadDims> head_dims_mla = {};
   Support window = Support::kUnknown, sinks = Support::kUnknown, soft_cap = Support::kUnknown;
+  bool plain_mla = false;  // for MLA models no window, sinks or cap
   Device device = Device::kOther;
-  std::int32_t min_sm = 0, max_sm = 0;  // CUDA compute capability ×10, both inclusive; 0: no bound
-  std::string_view machine;             // the device in words: "an NVIDIA Hopper GPU (SM90)"
+  std::span<const SmRange> sm = {}, sm_mla = {};  // sm_mla empty: as sm
+  std::string_view machine = {};             // the device in words: "an NVIDIA Hopper GPU (SM90)"
+  std::optional<Caveat> (*caveat)(const Needs&, const Hardware&) = nullptr;
   bool in_this_build = false;           // whether kernels for it exist here
-  std::string_view note;                // where quern's own kernels serve more than SGLang's, etc.
+  // What the kernels of this build serve of the contract, beside plain MHA.
+  bool mla_in_build = false, cross_in_build = false, speculative_in_build = false;
+  std::string_view note = {};                // where quern's own kernels serve more than SGLang's, etc.
 };
 
 // One layer's attention, in the same numbers for MHA, GQA, MQA, MLA and cross attention.

@@ -3,9 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
-#include <vector>
+#include <string_view>
 
 #include "core/model_config.h"
 
@@ -43,6 +42,7 @@ struct NeedsOptions {
   KvType kv_type = KvType::kAuto;
 };
 
+// `model` is the path or name that messages show.
 Needs needs_of(const ModelConfig& config, std::string model, const NeedsOptions& options);
 
 }  // namespace quern::attention

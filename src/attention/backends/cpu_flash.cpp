@@ -1,0 +1,321 @@
+#include "attention/backends/cpu_flash.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "attention/backends/infos.h"
+#include "kernels/ops.h"
+
+namespace quern::attention {
+namespace {
+
+using kernels::kAttendRows;
+using kernels::kKeyBlock;
+using kernels::kKeySplit;
+using kernels::kSlab;
+
+constexpr float kLog2E = 1.44269504088896340736f;
+constexpr std::int32_t kQueryChunk = 16;  // queries of one prefill work item
+
+// Running softmax of up to kAttendRows rows; out [rows, value_stride].
+struct RowState {
+  float maximum[kAttendRows];
+  float sum[kAttendRows];
+  std::vector<float> out;
+
+  void reset() {
+    std::fill(std::begin(maximum), std::end(maximum), -std::numeric_limits<float>::infinity());
+    std::fill(std::begin(sum), std::end(sum), 0.0f);
+    std::fill(out.begin(), out.end(), 0.0f);
+  }
+};
+
+// What one thread works with.
+struct Scratch {
+  std::vector<float> q;  // [kAttendRows, key_stride]
+  RowState split, total;
+};
+
+// Some queries of a sequence against splits [split_begin, split_end) of its keys. Where a lone query
+// is cut into several items, each leaves a partial result at `partial`, to be merged afterwards.
+struct Item {
+  std::int32_t sequence;
+  std::int32_t query, queries;
+  std::int32_t split_begin, split_end;
+  std::int32_t partial;  // −1: writes the output itself
+};
+
+class CpuFlash final : public AttentionBackend {
+ public:
+  explicit CpuFlash(ThreadPool& pool)
+      : pool_(pool), ops_(kernels::ops()), scratch_(static_cast<size_t>(pool.size())) {}
+
+  const BackendInfo& info() const override { return kCpuFlashInfo; }
+
+  void plan(const Batch& batch) override {
+    batch_ = &batch;
+    items_.clear();
+    partials_ = 0;
+    for (size_t s = 0; s < batch.sequences.size(); ++s) {
+      const SequenceSlice& sequence = batch.sequences[s];
+      const auto index = static_cast<std::int32_t>(s);
+      const std::int32_t splits = (sequence.kv_len + kKeySplit - 1) / kKeySplit;
+      if (sequence.query_len == 1 && splits > 1) {
+        for (std::int32_t split = 0; split < splits; ++split) {
+          items_.push_back({index, 0, 1, split, split + 1, partials_++});
+        }
+        continue;
+      }
+      // The last chunks see the most keys: they go first, so that no thread ends late.
+      const std::int32_t chunks = (sequence.query_len + kQueryChunk - 1) / kQueryChunk;
+      for (std::int32_t chunk = chunks - 1; chunk >= 0; --chunk) {
+        const std::int32_t query = chunk * kQueryChunk;
+        const std::int32_t count = std::min(kQueryChunk, sequence.query_len - query);
+        items_.push_back({index, query, count, 0, splits, -1});
+      }
+    }
+  }
+
+  void forward(const AttentionLayer& layer, const float* q, const float* k, const float* v,
+               cache::KvStore& store, float* out) override {
+    reserve(layer, store.layout());
+    std::atomic<std::int64_t> next{0};
+    const std::int64_t count = static_cast<std::int64_t>(items_.size()) * layer.kv_heads;
+    pool_.run([&](int thread) {
+      store_share(layer, k, v, store, thread);
+      pool_.barrier();
+      Scratch& scratch = scratch_[static_cast<size_t>(thread)];
+      for (std::int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;) {
+        run_item(layer, items_[static_cast<size_t>(i / layer.kv_heads)],
+                 static_cast<std::int32_t>(i % layer.kv_heads), q, store, scratch, out);
+      }
+      if (partials_ == 0) return;
+      pool_.barrier();
+      merge_share(layer, store.layout(), thread, out);
+    });
+  }
+
+ private:
+  void reserve(const AttentionLayer& layer, const cache::KvLayout& layout) {
+    const auto grow = [](std::vector<float>& buffer, std::int64_t size) {
+      if (buffer.size() < static_cast<size_t>(size)) buffer.resize(static_cast<size_t>(size));
+    };
+    for (Scratch& scratch : scratch_) {
+      grow(scratch.q, std::int64_t{kAttendRows} * layout.key_stride);
+      grow(scratch.split.out, std::int64_t{kAttendRows} * layout.value_stride);
+      grow(scratch.total.out, std::int64_t{kAttendRows} * layout.value_stride);
+    }
+    grow(partial_maximum_, std::int64_t{partials_} * layer.heads);
+    grow(partial_sum_, std::int64_t{partials_} * layer.heads);
+    grow(partial_out_, std::int64_t{partials_} * layer.heads * layout.value_stride);
+  }
+
+  void store_share(const AttentionLayer& layer, const float* k, const float* v,
+                   cache::KvStore& store, int thread) {
+    const std::int32_t page_size = store.layout().page_size;
+    for (const SequenceSlice& sequence : batch_->sequences) {
+      const Range items =
+          share(std::int64_t{sequence.query_len} * layer.kv_heads, thread, pool_.size());
+      for (std::int64_t item = items.begin; item < items.end; ++item) {
+        // Heads outermost, so that one thread writes a record from slot 0 on.
+        const std::int64_t head = item / sequence.query_len, row = item % sequence.query_len;
+        const std::int64_t position = sequence.kv_len - sequence.query_len + row;
+        const std::int64_t token = sequence.query_begin + row;
+        store.store(layer.layer, sequence.pages[static_cast<size_t>(position / page_size)], head,
+                    position % page_size, k + (token * layer.kv_heads + head) * layer.head_dim,
+                    v + (token * layer.kv_heads + head) * layer.v_head_dim);
+      }
+    }
+  }
+
+  void run_item(const AttentionLayer& layer, const Item& item, std::int32_t kv_head, const float* q,
+                cache::KvStore& store, Scratch& scratch, float* out) {
+    const std::int32_t group = layer.heads / layer.kv_heads, rows = item.queries * group;
+    for (std::int32_t row = 0; row < rows; row += kAttendRows) {
+      run_rows(layer, item, kv_head, row, std::min(kAttendRows, rows - row), q, store, scratch, out);
+    }
+  }
+
+  // Rows [row, row + count) of an item; row r is query r / group, head r % group of the KV head.
+  void run_rows(const AttentionLayer& layer, const Item& item, std::int32_t kv_head,
+                std::int32_t row, int count, const float* q, cache::KvStore& store,
+                Scratch& scratch, float* out) {
+    const SequenceSlice& sequence = batch_->sequences[static_cast<size_t>(item.sequence)];
+    const cache::KvLayout& layout = store.layout();
+    const std::int32_t group = layer.heads / layer.kv_heads;
+    const float factor = layer.scale * (layer.soft_cap > 0 ? 1.0f : kLog2E);
+    std::int32_t begin[kAttendRows], end[kAttendRows], last_key = 0;
+    for (int r = 0; r < count; ++r) {
+      const std::int32_t query = item.query + (row + r) / group;
+      const std::int32_t position = sequence.kv_len - sequence.query_len + query;
+      end[r] = layer.causal ? position + 1 : sequence.kv_len;
+      begin[r] = layer.window > 0 ? std::max(0, position + 1 - layer.window) : 0;
+      last_key = std::max(last_key, end[r]);
+      const std::int64_t head = kv_head * group + (row + r) % group;
+      const float* from =
+          q + ((std::int64_t{sequence.query_begin} + query) * layer.heads + head) * layer.head_dim;
+      float* to = scratch.q.data() + std::int64_t{r} * layout.key_stride;
+      for (std::int32_t d = 0; d < layer.head_dim; ++d) to[d] = from[d] * factor;
+      std::fill(to + layer.head_dim, to + layout.key_stride, 0.0f);
+    }
+    scratch.total.reset();
+    for (std::int32_t split = item.split_begin; split < item.split_end; ++split) {
+      if (split * kKeySplit >= last_key) break;
+      scratch.split.reset();
+      for (std::int32_t key = split * kKeySplit;
+           key < std::min(last_key, (split + 1) * kKeySplit); key += kKeyBlock) {
+        attend_block(layer, sequence, kv_head, key, begin, end, count, store, scratch);
+      }
+      for (int r = 0; r < count; ++r) merge_row(scratch.total, scratch.split, r, layout);
+    }
+    for (int r = 0; r < count; ++r) {
+      const std::int32_t head = kv_head * group + (row + r) % group;
+      const float* result = scratch.total.out.data() + std::int64_t{r} * layout.value_stride;
+      if (item.partial >= 0) {
+        const std::int64_t at = std::int64_t{item.partial} * layer.heads + head;
+        partial_maximum_[static_cast<size_t>(at)] = scratch.total.maximum[r];
+        partial_sum_[static_cast<size_t>(at)] = scratch.total.sum[r];
+        std::copy(result, result + layout.value_stride,
+                  partial_out_.data() + at * layout.value_stride);
+      } else {
+        const std::int64_t token = sequence.query_begin + item.query + (row + r) / group;
+        finish(layer, head, scratch.total.maximum[r], scratch.total.sum[r], result,
+               out + (token * layer.heads + head) * layer.v_head_dim);
+      }
+    }
+  }
+
+  void attend_block(const AttentionLayer& layer, const SequenceSlice& sequence,
+                    std::int32_t kv_head, std::int32_t key, const std::int32_t* begin,
+                    const std::int32_t* end, int count, cache::KvStore& store, Scratch& scratch) {
+    const cache::KvLayout& layout = store.layout();
+    std::int32_t first[kAttendRows], last[kAttendRows];
+    bool seen = false;
+    for (int r = 0; r < count; ++r) {
+      first[r] = std::max(0, begin[r] - key);
+      last[r] = std::min(static_cast<std::int32_t>(kKeyBlock), end[r] - key);
+      seen = seen || first[r] < last[r];
+    }
+    if (!seen) return;
+    kernels::AttendArgs args{.keys = {},
+                             .values = {},
+                             .slabs = 0,
+                             .key_stride = layout.key_stride,
+                             .value_stride = layout.value_stride,
+                             .q = scratch.q.data(),
+                             .first = first,
+                             .last = last,
+                             .soft_cap = layer.soft_cap,
+                             .maximum = scratch.split.maximum,
+                             .sum = scratch.split.sum,
+                             .out = scratch.split.out.data()};
+    for (std::int32_t t = key; t < std::min(sequence.kv_len, key + kKeyBlock); t += kSlab) {
+      const std::int32_t page = sequence.pages[static_cast<size_t>(t / layout.page_size)];
+      const std::int32_t slot = t % layout.page_size;
+      const std::byte* record = store.record(layer.layer, page, kv_head);
+      args.keys[args.slabs] =
+          record + std::int64_t{slot} * layout.key_stride * layout.element_bytes();
+      args.values[args.slabs] = record + (layout.key_elements() +
+                                          std::int64_t{slot} * layout.value_stride) *
+                                             layout.element_bytes();
+      ++args.slabs;
+    }
+    (layout.dtype == DType::kF32 ? ops_.attend_f32 : ops_.attend_bf16)(args, count);
+  }
+
+  void merge_row(RowState& total, const RowState& split, int r,
+                 const cache::KvLayout& layout) const {
+    merge(total.maximum[r], total.sum[r], total.out.data() + std::int64_t{r} * layout.value_stride,
+          split.maximum[r], split.sum[r],
+          split.out.data() + std::int64_t{r} * layout.value_stride, layout.value_stride);
+  }
+
+  // A split in which the row saw no key changes nothing; the first one is taken as it is.
+  void merge(float& maximum, float& sum, float* out, float other_maximum, float other_sum,
+             const float* other_out, std::int64_t dim) const {
+    if (other_sum == 0.0f) return;
+    if (sum == 0.0f) {
+      maximum = other_maximum;
+      sum = other_sum;
+      std::copy(other_out, other_out + dim, out);
+      return;
+    }
+    ops_.merge(&maximum, &sum, out, other_maximum, other_sum, other_out, dim);
+  }
+
+  void merge_share(const AttentionLayer& layer, const cache::KvLayout& layout, int thread,
+                   float* out) {
+    for (size_t first = 0; first < items_.size();) {
+      const Item& item = items_[first];
+      size_t last = first + 1;
+      while (last < items_.size() && items_[last].sequence == item.sequence) ++last;
+      if (item.partial >= 0) {
+        const SequenceSlice& sequence = batch_->sequences[static_cast<size_t>(item.sequence)];
+        const Range heads = share(layer.heads, thread, pool_.size());
+        for (std::int64_t head = heads.begin; head < heads.end; ++head) {
+          const auto at = static_cast<size_t>(std::int64_t{item.partial} * layer.heads + head);
+          float* result = partial_out_.data() + at * static_cast<size_t>(layout.value_stride);
+          for (size_t other = first + 1; other < last; ++other) {
+            const auto from =
+                static_cast<size_t>(std::int64_t{items_[other].partial} * layer.heads + head);
+            merge(partial_maximum_[at], partial_sum_[at], result, partial_maximum_[from],
+                  partial_sum_[from],
+                  partial_out_.data() + from * static_cast<size_t>(layout.value_stride),
+                  layout.value_stride);
+          }
+          finish(layer, static_cast<std::int32_t>(head), partial_maximum_[at], partial_sum_[at],
+                 result,
+                 out + (std::int64_t{sequence.query_begin} * layer.heads + head) *
+                           layer.v_head_dim);
+        }
+      }
+      first = last;
+    }
+  }
+
+  // Divides by the sum; a sink is one more score without a value.
+  static void finish(const AttentionLayer& layer, std::int32_t head, float maximum, float sum,
+                     const float* result, float* out) {
+    float scale = 1.0f;
+    if (layer.sinks) {
+      const float sink = layer.sinks[head] * kLog2E, most = std::max(maximum, sink);
+      scale = std::exp2(maximum - most);
+      sum = sum * scale + std::exp2(sink - most);
+    }
+    const float factor = scale / sum;
+    for (std::int32_t d = 0; d < layer.v_head_dim; ++d) out[d] = result[d] * factor;
+  }
+
+  ThreadPool& pool_;
+  const kernels::Ops& ops_;
+  const Batch* batch_ = nullptr;
+  std::vector<Item> items_;
+  std::int32_t partials_ = 0;
+  std::vector<Scratch> scratch_;  // of each thread
+  std::vector<float> partial_maximum_, partial_sum_;  // [partials, heads]
+  std::vector<float> partial_out_;                    // [partials, heads, value_stride]
+};
+
+}  // namespace
+
+std::unique_ptr<AttentionBackend> make_cpu_flash(ThreadPool& pool) {
+  return std::make_unique<CpuFlash>(pool);
+}
+
+LayoutList cpu_flash_layouts(const Needs& needs) {
+  const DType dtype = needs.kv_type == KvType::kF32 ? DType::kF32 : DType::kBF16;
+  LayoutList layouts;
+  for (std::int32_t page_size : kCpuFlashPageSizes) {
+    if (needs.page_size > 0 && needs.page_size != page_size) continue;
+    layouts.push_back(cache::packed_layout(dtype, page_size,
+                                           static_cast<std::int32_t>(needs.kv_heads),
+                                           static_cast<std::int32_t>(needs.head_dim),
+                                           static_cast<std::int32_t>(needs.v_head_dim)));
+  }
+  return layouts;
+}
+
+}  // namespace quern::attention

@@ -1,0 +1,50 @@
+// The contracts of quern's own CPU backends, as data. Their code (torch_native, cpu_flash) returns
+// these from info(), and select.cpp puts them into the table.
+#pragma once
+
+#include "attention/backend.h"
+
+namespace quern::attention {
+
+inline constexpr std::int32_t kCpuFlashPageSizes[] = {16, 32, 64, 128};
+inline constexpr KvType kCpuFlashKvTypes[] = {KvType::kBF16, KvType::kF32};
+inline constexpr KvType kTorchNativeKvTypes[] = {KvType::kF32, KvType::kBF16};
+
+inline constexpr BackendInfo kCpuFlashInfo = {
+    .name = "cpu_flash",
+    .mha = true,
+    .mla = true,
+    .cross_attention = Support::kYes,
+    .cross_with_window = true,
+    .speculative = Speculative::kTree,
+    .speculative_mla = Speculative::kTree,
+    .page_sizes = kCpuFlashPageSizes,
+    .kv_types = kCpuFlashKvTypes,
+    .window = Support::kYes,
+    .sinks = Support::kYes,
+    .soft_cap = Support::kYes,
+    .device = Device::kAnyCpu,
+    .machine = "any processor (AVX2 and AVX-512 kernels, and portable ones)",
+    .in_this_build = true,
+    .note = "quern's own; SGLang has no backend of this name",
+};
+
+inline constexpr BackendInfo kTorchNativeInfo = {
+    .name = "torch_native",
+    .mha = true,
+    .mla = true,
+    .cross_attention = Support::kYes,
+    .cross_with_window = true,
+    .speculative = Speculative::kTree,
+    .speculative_mla = Speculative::kTree,
+    .kv_types = kTorchNativeKvTypes,
+    .window = Support::kYes,
+    .sinks = Support::kYes,
+    .soft_cap = Support::kYes,
+    .device = Device::kAnyCpu,
+    .machine = "any processor",
+    .in_this_build = true,
+    .note = "the reference; wider than SGLang's, which has no sinks, cap or speculative decoding",
+};
+
+}  // namespace quern::attention

@@ -1,0 +1,139 @@
+#include "attention/backends/torch_native.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "attention/backends/infos.h"
+#include "core/dtype.h"
+
+namespace quern::attention {
+namespace {
+
+class TorchNative final : public AttentionBackend {
+ public:
+  explicit TorchNative(ThreadPool& pool) : pool_(pool), scores_(static_cast<size_t>(pool.size())) {}
+
+  const BackendInfo& info() const override { return kTorchNativeInfo; }
+
+  void plan(const Batch& batch) override {
+    batch_ = &batch;
+    std::int32_t longest = 0;
+    for (const SequenceSlice& sequence : batch.sequences) {
+      longest = std::max(longest, sequence.kv_len);
+    }
+    for (std::vector<float>& scores : scores_) {
+      if (scores.size() < static_cast<size_t>(longest)) scores.resize(static_cast<size_t>(longest));
+    }
+  }
+
+  void forward(const AttentionLayer& layer, const float* q, const float* k, const float* v,
+               cache::KvStore& store, float* out) override {
+    pool_.run([&](int thread) {
+      for (const SequenceSlice& sequence : batch_->sequences) {
+        const Range rows = share(sequence.query_len, thread, pool_.size());
+        for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+          store_token(layer, sequence, row, k, v, store);
+        }
+      }
+      pool_.barrier();
+      for (const SequenceSlice& sequence : batch_->sequences) {
+        const Range items =
+            share(std::int64_t{sequence.query_len} * layer.heads, thread, pool_.size());
+        for (std::int64_t item = items.begin; item < items.end; ++item) {
+          attend(layer, sequence, item / layer.heads, item % layer.heads, q, store, out,
+                 scores_[static_cast<size_t>(thread)].data());
+        }
+      }
+    });
+  }
+
+ private:
+  static void store_token(const AttentionLayer& layer, const SequenceSlice& sequence,
+                          std::int64_t row, const float* k, const float* v, cache::KvStore& store) {
+    const std::int64_t position = sequence.kv_len - sequence.query_len + row;
+    const std::int64_t token = sequence.query_begin + row, page_size = store.layout().page_size;
+    const std::int32_t page = sequence.pages[static_cast<size_t>(position / page_size)];
+    for (std::int64_t head = 0; head < layer.kv_heads; ++head) {
+      store.store(layer.layer, page, head, position % page_size,
+                  k + (token * layer.kv_heads + head) * layer.head_dim,
+                  v + (token * layer.kv_heads + head) * layer.v_head_dim);
+    }
+  }
+
+  static float element(const std::byte* record, std::int64_t index, DType dtype) {
+    if (dtype == DType::kF32) {
+      float value;
+      std::memcpy(&value, record + 4 * index, 4);
+      return value;
+    }
+    std::uint16_t bits;
+    std::memcpy(&bits, record + 2 * index, 2);
+    return f32_from_bf16(bits);
+  }
+
+  // One query row and head against all its visible keys.
+  static void attend(const AttentionLayer& layer, const SequenceSlice& sequence, std::int64_t row,
+                     std::int64_t head, const float* q, cache::KvStore& store, float* out,
+                     float* scores) {
+    const cache::KvLayout& layout = store.layout();
+    const std::int64_t token = sequence.query_begin + row;
+    const std::int64_t position = sequence.kv_len - sequence.query_len + row;
+    const std::int64_t end = layer.causal ? position + 1 : sequence.kv_len;
+    const std::int64_t begin = layer.window > 0 ? std::max<std::int64_t>(0, position + 1 - layer.window)
+                                                : 0;
+    const std::int64_t kv_head = head / (layer.heads / layer.kv_heads);
+    const auto record_of = [&](std::int64_t t) {
+      const std::int32_t page = sequence.pages[static_cast<size_t>(t / layout.page_size)];
+      return store.record(layer.layer, page, kv_head);
+    };
+    const float* query = q + (token * layer.heads + head) * layer.head_dim;
+    float most = layer.sinks ? layer.sinks[head] : -INFINITY;
+    for (std::int64_t t = begin; t < end; ++t) {
+      const std::byte* record = record_of(t);
+      float score = 0.0f;
+      for (std::int64_t d = 0; d < layer.head_dim; ++d) {
+        const std::int64_t index = layout.key_index(t % layout.page_size, d);
+        score += query[d] * element(record, index, layout.dtype);
+      }
+      score *= layer.scale;
+      if (layer.soft_cap > 0) score = layer.soft_cap * std::tanh(score / layer.soft_cap);
+      scores[t] = score;
+      most = std::max(most, score);
+    }
+    float sum = layer.sinks ? std::exp(layer.sinks[head] - most) : 0.0f;
+    float* to = out + (token * layer.heads + head) * layer.v_head_dim;
+    std::fill(to, to + layer.v_head_dim, 0.0f);
+    for (std::int64_t t = begin; t < end; ++t) {
+      const float p = std::exp(scores[t] - most);
+      const std::byte* record = record_of(t);
+      sum += p;
+      for (std::int64_t d = 0; d < layer.v_head_dim; ++d) {
+        const std::int64_t index = layout.value_index(t % layout.page_size, d);
+        to[d] += p * element(record, index, layout.dtype);
+      }
+    }
+    for (std::int64_t d = 0; d < layer.v_head_dim; ++d) to[d] /= sum;
+  }
+
+  ThreadPool& pool_;
+  const Batch* batch_ = nullptr;
+  std::vector<std::vector<float>> scores_;  // of each thread, [longest kv_len]
+};
+
+}  // namespace
+
+std::unique_ptr<AttentionBackend> make_torch_native(ThreadPool& pool) {
+  return std::make_unique<TorchNative>(pool);
+}
+
+LayoutList torch_native_layouts(const Needs& needs) {
+  const auto page_size = static_cast<std::int32_t>(needs.page_size > 0 ? needs.page_size : 16);
+  const DType dtype = needs.kv_type == KvType::kF32 ? DType::kF32 : DType::kBF16;
+  return {cache::rows_layout(dtype, page_size, static_cast<std::int32_t>(needs.kv_heads),
+                             static_cast<std::int32_t>(needs.head_dim),
+                             static_cast<std::int32_t>(needs.v_head_dim))};
+}
+
+}  // namespace quern::attention

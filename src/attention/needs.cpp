@@ -1,0 +1,131 @@
+#include "attention/needs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <utility>
+
+#include "base/error.h"
+
+namespace quern::attention {
+namespace {
+
+struct KvWord {
+  std::string_view word;
+  KvType type;
+};
+
+// The first word of a type is its name; the others are accepted too.
+constexpr std::array kKvWords = {
+    KvWord{"auto", KvType::kAuto},           KvWord{"bf16", KvType::kBF16},
+    KvWord{"bfloat16", KvType::kBF16},       KvWord{"float32", KvType::kF32},
+    KvWord{"fp32", KvType::kF32},            KvWord{"float16", KvType::kF16},
+    KvWord{"fp16", KvType::kF16},            KvWord{"fp8_e4m3", KvType::kFp8E4M3},
+    KvWord{"fp8_e5m2", KvType::kFp8E5M2},    KvWord{"int8", KvType::kInt8},
+    KvWord{"nvfp4", KvType::kNvFp4},         KvWord{"fp4_mx_block16", KvType::kFp4},
+    KvWord{"fp4_e2m1", KvType::kFp4},        KvWord{"mxfp8", KvType::kMxFp8},
+};
+
+// Architectures that SGLang runs as MLA whatever their fields say.
+constexpr std::array<std::string_view, 19> kMlaArchitectures = {
+    "DeepseekV2ForCausalLM",        "DeepseekV3ForCausalLM",
+    "DeepseekV32ForCausalLM",       "DeepseekV3ForCausalLMNextN",
+    "Glm4MoeLiteForCausalLM",       "Glm4MoeLiteForCausalLMNextN",
+    "GlmMoeDsaForCausalLM",         "LongcatFlashForCausalLM",
+    "LongcatFlashForCausalLMNextN", "DotsVLMForCausalLM",
+    "MistralLarge3ForCausalLM",     "MistralLarge3ForCausalLMEagle",
+    "KimiK25ForConditionalGeneration", "Eagle3DeepseekV2ForCausalLM",
+    "MiniCPM3ForCausalLM",          "KimiVLForConditionalGeneration",
+    "KimiLinearForCausalLM",        "BailingMoeV2_5ForCausalLM",
+    "SarvamMLAForCausalLM",
+};
+// Those that are MLA where their latent rank is set.
+constexpr std::array<std::string_view, 4> kMaybeMlaArchitectures = {
+    "DeepseekVLV2ForCausalLM", "DeepseekVL2ForCausalLM", "PixtralForConditionalGeneration",
+    "BailingMoeForCausalLMNextN",
+};
+
+template <typename List>
+bool contains(const List& list, std::string_view name) {
+  return std::find(list.begin(), list.end(), name) != list.end();
+}
+
+// DeepSeek-V4 compresses its keys in another way and is served as MHA.
+bool compressed_mha(std::string_view architecture) {
+  return architecture.starts_with("DeepseekV4");
+}
+
+void decide_mla(const ModelConfig& config, Needs* needs) {
+  const std::string_view arch = config.architecture;
+  const std::string file = std::filesystem::path(config.origin).filename().string();
+  const std::string place = file.empty() ? "the model's config" : file;
+  const bool by_name = contains(kMlaArchitectures, arch);
+  const bool known = by_name || contains(kMaybeMlaArchitectures, arch);
+  if (compressed_mha(arch)) {
+    needs->mla = false;
+    needs->mla_evidence = fmt::format("{} compresses its keys but is served as MHA", arch);
+  } else if (config.kv_lora_rank > 0) {
+    needs->mla = true;
+    needs->mla_evidence = fmt::format("kv_lora_rank {} in {}", config.kv_lora_rank, place);
+    if (!known) {
+      needs->mla_evidence +=
+          fmt::format("; SGLang does not list {} as MLA and would take it for MHA", arch);
+    }
+  } else if (by_name) {
+    needs->mla = true;
+    needs->mla_evidence =
+        fmt::format("{} is an MLA architecture, though {} has no kv_lora_rank", arch, place);
+  } else {
+    needs->mla_evidence = fmt::format("no kv_lora_rank in {}", place);
+  }
+}
+
+}  // namespace
+
+std::string_view name_of(KvType type) {
+  for (const KvWord& row : kKvWords) {
+    if (row.type == type) return row.word;
+  }
+  return "unknown";
+}
+
+KvType parse_kv_type(std::string_view word) {
+  std::string allowed;
+  for (const KvWord& row : kKvWords) {
+    if (row.word == word) return row.type;
+    allowed += (allowed.empty() ? "" : ", ") + std::string(row.word);
+  }
+  throw Error(ErrorId::kInvalidFlagValue, {{"flag", "--kv-cache-dtype"},
+                                           {"value", word},
+                                           {"allowed", allowed},
+                                           {"param", "--kv-cache-dtype"}});
+}
+
+Needs needs_of(const ModelConfig& config, std::string model, const NeedsOptions& options) {
+  Needs needs;
+  needs.model = std::move(model);
+  needs.architecture = config.architecture;
+  decide_mla(config, &needs);
+  needs.encoder_decoder = config.encoder_decoder;
+  needs.heads = config.heads;
+  needs.kv_heads = config.kv_heads;
+  if (needs.mla && config.kv_lora_rank > 0) {
+    needs.head_dim = config.kv_lora_rank + config.qk_rope_head_dim;
+    needs.v_head_dim = config.kv_lora_rank;
+  } else {
+    needs.head_dim = config.head_dim;
+    needs.v_head_dim = config.v_head_dim > 0 ? config.v_head_dim : config.head_dim;
+  }
+  needs.window = config.sliding_window > 0;
+  needs.soft_cap = config.attention_soft_cap > 0;
+  needs.sinks = config.attention_sinks;
+  needs.speculative_algorithm = options.speculative_algorithm;
+  needs.speculative_topk = options.speculative_topk;
+  needs.page_size = options.page_size;
+  needs.kv_type = options.kv_type;
+  return needs;
+}
+
+}  // namespace quern::attention
