@@ -1,0 +1,20 @@
+// The small files of a Hugging Face folder beside config.json. Called by checkpoint.cpp.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "checkpoint/checkpoint.h"
+
+namespace quern::checkpoint {
+
+// tokenizer.json, tokenizer_config.json and chat_template.jinja of `folder`, as far as they exist.
+// Throws: kCheckpointFileUnreadable, kCheckpointFileTooLarge, kCheckpointJsonInvalid,
+// kConfigFieldInvalid.
+TokenizerSource read_tokenizer_files(const std::string& folder, const ModelConfig& config);
+
+// Takes chat_template and add_bos_token of a tokenizer_config.json.
+void parse_tokenizer_config(std::string_view text, const std::string& file,
+                            TokenizerSource& source);
+
+}  // namespace quern::checkpoint
