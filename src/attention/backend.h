@@ -48,10 +48,10 @@ struct BackendInfo {
   std::string_view own_models = {};  // those in words; not empty: it serves no other
   Support cross_attention = Support::kNo;
   bool cross_with_window = false;
-  Speculative speculative = Speculative::kNone;      // for MHA models
-  Speculative speculative_mla = Speculative::kNone;  // for MLA models
-  std::span<const std::int32_t> page_sizes = {};          // best first
-  std::span<const std::int32_t> page_sizes_mla = {};      // empty: as page_sizes
+  Speculative speculative = Speculative::kNone;       // for MHA models
+  Speculative speculative_mla = Speculative::kNone;   // for MLA models
+  std::span<const std::int32_t> page_sizes = {};      // best first
+  std::span<const std::int32_t> page_sizes_mla = {};  // empty: as page_sizes
   // Trees of drafts want page size 1: for MHA, for MLA, with a sliding window.
   bool tree_page_one = false, tree_page_one_mla = false, tree_page_one_window = false;
   std::span<const KvType> kv_types = {};      // best first; the first is what auto means
@@ -65,24 +65,24 @@ struct BackendInfo {
   bool plain_mla = false;  // for MLA models no window, sinks or cap
   Device device = Device::kOther;
   std::span<const SmRange> sm = {}, sm_mla = {};  // sm_mla empty: as sm
-  std::string_view machine = {};             // the device in words: "an NVIDIA Hopper GPU (SM90)"
+  std::string_view machine = {};  // the device in words: "an NVIDIA Hopper GPU (SM90)"
   std::optional<Caveat> (*caveat)(const Needs&, const Hardware&) = nullptr;
-  bool in_this_build = false;           // whether kernels for it exist here
+  bool in_this_build = false;  // whether kernels for it exist here
   // What the kernels of this build serve of the contract, beside plain MHA.
   bool mla_in_build = false, cross_in_build = false, speculative_in_build = false;
-  std::string_view note = {};                // where quern's own kernels serve more than SGLang's, etc.
+  std::string_view note = {};  // where quern's own kernels serve more than SGLang's, etc.
 };
 
 // One layer's attention, in the same numbers for MHA, GQA, MQA, MLA and cross attention.
 struct AttentionLayer {
-  std::int32_t layer = 0;     // which layer of the cache
-  std::int32_t heads = 0;     // query heads
+  std::int32_t layer = 0;  // which layer of the cache
+  std::int32_t heads = 0;  // query heads
   std::int32_t kv_heads = 0;
-  std::int32_t head_dim = 0;    // of queries and keys
-  std::int32_t v_head_dim = 0;  // of values and outputs
-  float scale = 1.0f;           // applied to q·k
-  std::int32_t window = 0;      // keys a query sees, itself counted; 0: all
-  float soft_cap = 0.0f;        // 0: none
+  std::int32_t head_dim = 0;     // of queries and keys
+  std::int32_t v_head_dim = 0;   // of values and outputs
+  float scale = 1.0f;            // applied to q·k
+  std::int32_t window = 0;       // keys a query sees, itself counted; 0: all
+  float soft_cap = 0.0f;         // 0: none
   const float* sinks = nullptr;  // [heads], or null
   bool causal = true;
 };

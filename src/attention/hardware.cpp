@@ -22,8 +22,10 @@ struct Profile {
 constexpr std::array kProfiles = {
     Profile{"t4", "NVIDIA T4 (SM75) in an x86 server with AVX-512", true, true, true, false, 75},
     Profile{"a100", "NVIDIA A100 (SM80) in an x86 server with AVX2", true, true, false, false, 80},
-    Profile{"rtx4090", "NVIDIA RTX 4090 (SM89) in an x86 machine with AVX2", true, true, false, false, 89},
-    Profile{"l40s", "NVIDIA L40S (SM89) in an x86 server with AVX-512", true, true, true, false, 89},
+    Profile{"rtx4090", "NVIDIA RTX 4090 (SM89) in an x86 machine with AVX2", true, true, false,
+            false, 89},
+    Profile{"l40s", "NVIDIA L40S (SM89) in an x86 server with AVX-512", true, true, true, false,
+            89},
     Profile{"h20", "NVIDIA H20 (SM90) in an x86 server with AMX", true, true, true, true, 90},
     Profile{"h100", "NVIDIA H100 (SM90) in an x86 server with AMX", true, true, true, true, 90},
     Profile{"h200", "NVIDIA H200 (SM90) in an x86 server with AMX", true, true, true, true, 90},
@@ -31,11 +33,15 @@ constexpr std::array kProfiles = {
     Profile{"b200", "NVIDIA B200 (SM100) in an x86 server with AMX", true, true, true, true, 100},
     Profile{"gb200", "NVIDIA GB200 (SM100) with an Arm processor", false, false, false, false, 100},
     Profile{"b300", "NVIDIA B300 (SM103) in an x86 server with AMX", true, true, true, true, 103},
-    Profile{"thor", "NVIDIA Jetson Thor (SM110) with an Arm processor", false, false, false, false, 110},
-    Profile{"rtx5090", "NVIDIA RTX 5090 (SM120) in an x86 machine with AVX-512", true, true, true, false, 120},
+    Profile{"thor", "NVIDIA Jetson Thor (SM110) with an Arm processor", false, false, false, false,
+            110},
+    Profile{"rtx5090", "NVIDIA RTX 5090 (SM120) in an x86 machine with AVX-512", true, true, true,
+            false, 120},
     Profile{"mi300x", "AMD MI300X in an x86 server with AVX-512", true, true, true, false, 0, true},
-    Profile{"ascend910b", "Ascend 910B NPU with an Arm processor", false, false, false, false, 0, false, true},
-    Profile{"b580", "Intel Arc B580 in an x86 machine with AVX2", true, true, false, false, 0, false, false, true},
+    Profile{"ascend910b", "Ascend 910B NPU with an Arm processor", false, false, false, false, 0,
+            false, true},
+    Profile{"b580", "Intel Arc B580 in an x86 machine with AVX2", true, true, false, false, 0,
+            false, false, true},
     Profile{"xeon-amx", "Intel Xeon with AVX-512 and AMX, no GPU", true, true, true, true},
     Profile{"epyc-avx512", "AMD EPYC with AVX-512, no GPU", true, true, true, false},
     Profile{"x86-avx2", "x86 processor with AVX2, no GPU", true, true, false, false},
@@ -48,14 +54,12 @@ struct GpuName {
   int sm;
 };
 constexpr std::array kGpuNames = {
-    GpuName{"B300", 103},     GpuName{"GB300", 103},    GpuName{"B200", 100},
-    GpuName{"B100", 100},     GpuName{"GH200", 90},     GpuName{"H200", 90},
-    GpuName{"H100", 90},      GpuName{"H800", 90},      GpuName{"H20", 90},
-    GpuName{"RTX 50", 120},   GpuName{"Blackwell", 120}, GpuName{"RTX 40", 89},
-    GpuName{"L40", 89},       GpuName{"L4", 89},        GpuName{"Ada", 89},
-    GpuName{"A100", 80},      GpuName{"A800", 80},      GpuName{"A30", 80},
-    GpuName{"RTX 30", 86},    GpuName{"A40", 86},       GpuName{"A10", 86},
-    GpuName{"T4", 75},        GpuName{"RTX 20", 75},    GpuName{"V100", 70},
+    GpuName{"B300", 103}, GpuName{"GB300", 103},  GpuName{"B200", 100},      GpuName{"B100", 100},
+    GpuName{"GH200", 90}, GpuName{"H200", 90},    GpuName{"H100", 90},       GpuName{"H800", 90},
+    GpuName{"H20", 90},   GpuName{"RTX 50", 120}, GpuName{"Blackwell", 120}, GpuName{"RTX 40", 89},
+    GpuName{"L40", 89},   GpuName{"L4", 89},      GpuName{"Ada", 89},        GpuName{"A100", 80},
+    GpuName{"A800", 80},  GpuName{"A30", 80},     GpuName{"RTX 30", 86},     GpuName{"A40", 86},
+    GpuName{"A10", 86},   GpuName{"T4", 75},      GpuName{"RTX 20", 75},     GpuName{"V100", 70},
 };
 
 // The first NVIDIA GPU that the kernel's driver tells of: its product name, or "".
@@ -143,10 +147,9 @@ Hardware hardware_named(std::string_view name) {
     hardware.intel_gpu = profile.intel_gpu;
     return hardware;
   }
-  throw Error(ErrorId::kInvalidFlagValue, {{"flag", "--hardware"},
-                                           {"value", name},
-                                           {"allowed", allowed},
-                                           {"param", "--hardware"}});
+  throw Error(
+      ErrorId::kInvalidFlagValue,
+      {{"flag", "--hardware"}, {"value", name}, {"allowed", allowed}, {"param", "--hardware"}});
 }
 
 }  // namespace quern::attention

@@ -19,31 +19,42 @@ struct KvWord {
 
 // The first word of a type is its name; the others are accepted too.
 constexpr std::array kKvWords = {
-    KvWord{"auto", KvType::kAuto},           KvWord{"bf16", KvType::kBF16},
-    KvWord{"bfloat16", KvType::kBF16},       KvWord{"float32", KvType::kF32},
-    KvWord{"fp32", KvType::kF32},            KvWord{"float16", KvType::kF16},
-    KvWord{"fp16", KvType::kF16},            KvWord{"fp8_e4m3", KvType::kFp8E4M3},
-    KvWord{"fp8_e5m2", KvType::kFp8E5M2},    KvWord{"int8", KvType::kInt8},
-    KvWord{"nvfp4", KvType::kNvFp4},         KvWord{"fp4_mx_block16", KvType::kFp4},
-    KvWord{"fp4_e2m1", KvType::kFp4},        KvWord{"mxfp8", KvType::kMxFp8},
+    KvWord{"auto", KvType::kAuto},        KvWord{"bf16", KvType::kBF16},
+    KvWord{"bfloat16", KvType::kBF16},    KvWord{"float32", KvType::kF32},
+    KvWord{"fp32", KvType::kF32},         KvWord{"float16", KvType::kF16},
+    KvWord{"fp16", KvType::kF16},         KvWord{"fp8_e4m3", KvType::kFp8E4M3},
+    KvWord{"fp8_e5m2", KvType::kFp8E5M2}, KvWord{"int8", KvType::kInt8},
+    KvWord{"nvfp4", KvType::kNvFp4},      KvWord{"fp4_mx_block16", KvType::kFp4},
+    KvWord{"fp4_e2m1", KvType::kFp4},     KvWord{"mxfp8", KvType::kMxFp8},
 };
 
 // Architectures that SGLang runs as MLA whatever their fields say.
 constexpr std::array<std::string_view, 19> kMlaArchitectures = {
-    "DeepseekV2ForCausalLM",        "DeepseekV3ForCausalLM",
-    "DeepseekV32ForCausalLM",       "DeepseekV3ForCausalLMNextN",
-    "Glm4MoeLiteForCausalLM",       "Glm4MoeLiteForCausalLMNextN",
-    "GlmMoeDsaForCausalLM",         "LongcatFlashForCausalLM",
-    "LongcatFlashForCausalLMNextN", "DotsVLMForCausalLM",
-    "MistralLarge3ForCausalLM",     "MistralLarge3ForCausalLMEagle",
-    "KimiK25ForConditionalGeneration", "Eagle3DeepseekV2ForCausalLM",
-    "MiniCPM3ForCausalLM",          "KimiVLForConditionalGeneration",
-    "KimiLinearForCausalLM",        "BailingMoeV2_5ForCausalLM",
+    "DeepseekV2ForCausalLM",
+    "DeepseekV3ForCausalLM",
+    "DeepseekV32ForCausalLM",
+    "DeepseekV3ForCausalLMNextN",
+    "Glm4MoeLiteForCausalLM",
+    "Glm4MoeLiteForCausalLMNextN",
+    "GlmMoeDsaForCausalLM",
+    "LongcatFlashForCausalLM",
+    "LongcatFlashForCausalLMNextN",
+    "DotsVLMForCausalLM",
+    "MistralLarge3ForCausalLM",
+    "MistralLarge3ForCausalLMEagle",
+    "KimiK25ForConditionalGeneration",
+    "Eagle3DeepseekV2ForCausalLM",
+    "MiniCPM3ForCausalLM",
+    "KimiVLForConditionalGeneration",
+    "KimiLinearForCausalLM",
+    "BailingMoeV2_5ForCausalLM",
     "SarvamMLAForCausalLM",
 };
 // Those that are MLA where their latent rank is set.
 constexpr std::array<std::string_view, 4> kMaybeMlaArchitectures = {
-    "DeepseekVLV2ForCausalLM", "DeepseekVL2ForCausalLM", "PixtralForConditionalGeneration",
+    "DeepseekVLV2ForCausalLM",
+    "DeepseekVL2ForCausalLM",
+    "PixtralForConditionalGeneration",
     "BailingMoeForCausalLMNextN",
 };
 

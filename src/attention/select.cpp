@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cctype>
 
+#include "attention/backends/cpu_flash.h"
 #include "attention/backends/infos.h"
 #include "attention/backends/known.h"
+#include "attention/backends/torch_native.h"
 #include "base/nearest.h"
 
 namespace quern::attention {
@@ -15,9 +17,9 @@ namespace {
 std::vector<BackendRow> make_table() {
   std::vector<BackendRow> rows;
   for (const BackendInfo& info : known_gpu_backends()) rows.push_back({.info = info});
-  rows.push_back({.info = kCpuFlashInfo});
+  rows.push_back({kCpuFlashInfo, make_cpu_flash, cpu_flash_layouts});
   rows.push_back({.info = known_intel_amx()});
-  rows.push_back({.info = kTorchNativeInfo});
+  rows.push_back({kTorchNativeInfo, make_torch_native, torch_native_layouts});
   return rows;
 }
 
@@ -107,11 +109,11 @@ const BackendRow& find_backend(std::string_view name) {
   std::string lower(name.substr(0, 100));
   for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   const std::string near = nearest(lower, names);
-  throw Error(ErrorId::kInvalidAttentionBackend,
-              {{"name", name},
-               {"param", "--attention-backend"},
-               {"hint", (near.empty() ? "" : "did you mean " + near + "?\n") + "known: " +
-                            join(names)}});
+  throw Error(
+      ErrorId::kInvalidAttentionBackend,
+      {{"name", name},
+       {"param", "--attention-backend"},
+       {"hint", (near.empty() ? "" : "did you mean " + near + "?\n") + "known: " + join(names)}});
 }
 
 Choice select(const Needs& needs, const Hardware& hardware) {
@@ -128,8 +130,7 @@ Choice select(const Needs& needs, const Hardware& hardware) {
   std::vector<std::string> passed;
   for (const Verdict& verdict : choice.verdicts) {
     if (verdict.row == choice.row) break;
-    if (!verdict.refusals.empty() &&
-        verdict.refusals.front().id == ErrorId::kBackendNotInBuild) {
+    if (!verdict.refusals.empty() && verdict.refusals.front().id == ErrorId::kBackendNotInBuild) {
       passed.emplace_back(verdict.row->info.name);
     }
   }

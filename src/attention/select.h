@@ -21,9 +21,9 @@ struct Verdict {
 };
 
 struct Choice {
-  const BackendRow* row = nullptr;    // null where nothing fits
-  std::string reason;                 // why this one
-  std::vector<Verdict> verdicts;      // all backends, in order of preference
+  const BackendRow* row = nullptr;  // null where nothing fits
+  std::string reason;               // why this one
+  std::vector<Verdict> verdicts;    // all backends, in order of preference
 };
 
 // The first backend that nothing refuses.

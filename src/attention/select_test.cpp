@@ -68,9 +68,9 @@ TEST(Needs, ReadsKvTypesInSglangsWords) {
   EXPECT_EQ(parse_kv_type("bf16"), KvType::kBF16);
   EXPECT_EQ(parse_kv_type("bfloat16"), KvType::kBF16);
   EXPECT_EQ(parse_kv_type("float32"), KvType::kF32);
-  for (const KvType type : {KvType::kAuto, KvType::kF32, KvType::kBF16, KvType::kF16,
-                            KvType::kFp8E4M3, KvType::kFp8E5M2, KvType::kInt8, KvType::kNvFp4,
-                            KvType::kFp4, KvType::kMxFp8}) {
+  for (const KvType type :
+       {KvType::kAuto, KvType::kF32, KvType::kBF16, KvType::kF16, KvType::kFp8E4M3,
+        KvType::kFp8E5M2, KvType::kInt8, KvType::kNvFp4, KvType::kFp4, KvType::kMxFp8}) {
     EXPECT_EQ(parse_kv_type(name_of(type)), type);
   }
   for (const char* word : {"", "BF16", "nosuch"}) {
@@ -91,11 +91,32 @@ TEST(Backends, AreAllOfSglangsNamesOnce) {
     EXPECT_TRUE(row.info.mha || row.info.mla) << row.info.name;
     EXPECT_TRUE(!row.create || (row.info.in_this_build && row.kv_layouts)) << row.info.name;
   }
-  for (const char* name :
-       {"triton", "torch_native", "flex_attention", "dsa", "dsv4", "cutlass_mla", "fa3", "fa4",
-        "flashinfer", "flashmla", "trtllm_mla", "cutedsl_mla", "tokenspeed_mla", "trtllm_mha",
-        "dual_chunk_flash_attn", "hpc_ops", "minicpm_flashattn", "minicpm_flashinfer", "aiter",
-        "wave", "intel_amx", "ascend", "intel_xpu", "qsa", "mlu", "cpu_flash"}) {
+  for (const char* name : {"triton",
+                           "torch_native",
+                           "flex_attention",
+                           "dsa",
+                           "dsv4",
+                           "cutlass_mla",
+                           "fa3",
+                           "fa4",
+                           "flashinfer",
+                           "flashmla",
+                           "trtllm_mla",
+                           "cutedsl_mla",
+                           "tokenspeed_mla",
+                           "trtllm_mha",
+                           "dual_chunk_flash_attn",
+                           "hpc_ops",
+                           "minicpm_flashattn",
+                           "minicpm_flashinfer",
+                           "aiter",
+                           "wave",
+                           "intel_amx",
+                           "ascend",
+                           "intel_xpu",
+                           "qsa",
+                           "mlu",
+                           "cpu_flash"}) {
     EXPECT_EQ(names.count(name), 1u) << name;
   }
   EXPECT_EQ(find_backend("nsa").info.name, "dsa");

@@ -93,9 +93,8 @@ class Validation {
     check_features();
     if (info_.caveat) {
       if (auto caveat = info_.caveat(needs_, hardware_)) {
-        const bool stands = std::any_of(refusals_.begin(), refusals_.end(), [&](const Refusal& r) {
-          return r.id == caveat->id;
-        });
+        const bool stands = std::any_of(refusals_.begin(), refusals_.end(),
+                                        [&](const Refusal& r) { return r.id == caveat->id; });
         if (!stands) refuse(caveat->id, "these flags on this model", caveat->offered);
       }
     }
@@ -189,8 +188,7 @@ class Validation {
     if (effective_page_size() <= 1) return;
     if (!needs_.mla && info_.tree_page_one) {
       refuse(ErrorId::kTopkPageSize, wanted, "page size 1");
-    } else if (needs_.mla ? info_.tree_page_one_mla
-                          : needs_.window && info_.tree_page_one_window) {
+    } else if (needs_.mla ? info_.tree_page_one_mla : needs_.window && info_.tree_page_one_window) {
       refuse(ErrorId::kTreePageSize, wanted, "page size 1");
     }
   }
@@ -258,17 +256,24 @@ class Validation {
 
   bool device_found() const {
     switch (info_.device) {
-      case Device::kAnyCpu: return true;
-      case Device::kX86Amx: return hardware_.x86 && hardware_.amx;
+      case Device::kAnyCpu:
+        return true;
+      case Device::kX86Amx:
+        return hardware_.x86 && hardware_.amx;
       case Device::kCuda: {
         const auto ranges = needs_.mla && !info_.sm_mla.empty() ? info_.sm_mla : info_.sm;
         return hardware_.sm && (ranges.empty() || within(ranges, *hardware_.sm));
       }
-      case Device::kAnyGpu: return hardware_.sm || hardware_.amd_gpu || hardware_.intel_gpu;
-      case Device::kAmd: return hardware_.amd_gpu;
-      case Device::kAscend: return hardware_.ascend;
-      case Device::kIntelGpu: return hardware_.intel_gpu;
-      case Device::kOther: return false;
+      case Device::kAnyGpu:
+        return hardware_.sm || hardware_.amd_gpu || hardware_.intel_gpu;
+      case Device::kAmd:
+        return hardware_.amd_gpu;
+      case Device::kAscend:
+        return hardware_.ascend;
+      case Device::kIntelGpu:
+        return hardware_.intel_gpu;
+      case Device::kOther:
+        return false;
     }
     return false;
   }

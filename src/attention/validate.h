@@ -34,6 +34,7 @@ struct Refusal {
 
 // Order: model architecture, cross attention, speculative decoding; page size, KV type, head dims,
 // window, sinks, cap; hardware; what this build lacks. Empty: the backend fits.
-std::vector<Refusal> validate(const BackendInfo& info, const Needs& needs, const Hardware& hardware);
+std::vector<Refusal> validate(const BackendInfo& info, const Needs& needs,
+                              const Hardware& hardware);
 
 }  // namespace quern::attention

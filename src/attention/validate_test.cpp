@@ -204,8 +204,9 @@ TEST(Validate, RefusesKvTypes) {
   expect_first("cpu_flash", llama(), "arm64", kv(KvType::kFp8E4M3), ErrorId::kKvTypeUnsupported,
                "cpu_flash backend does not support kv-cache-dtype fp8_e4m3; it supports bf16, "
                "float32.");
-  expect_first("trtllm_mha", llama(), "rtx5090", kv(KvType::kFp8E4M3), ErrorId::kTrtllmMhaSm120Fp8,
-               "TRTLLM FMHAv2 prefill on SM120 does not support fp8_e4m3 KV cache or skip-softmax.");
+  expect_first(
+      "trtllm_mha", llama(), "rtx5090", kv(KvType::kFp8E4M3), ErrorId::kTrtllmMhaSm120Fp8,
+      "TRTLLM FMHAv2 prefill on SM120 does not support fp8_e4m3 KV cache or skip-softmax.");
   ModelConfig v32 = deepseek_v3(), v4 = llama();
   v32.architecture = "DeepseekV32ForCausalLM";
   v4.architecture = "DeepseekV4ForCausalLM";
@@ -215,10 +216,11 @@ TEST(Validate, RefusesKvTypes) {
                "nvfp4 is not supported for DeepseekV4ForCausalLM");
   EXPECT_EQ(refusals("fa3", llama(), "a100", kv(KvType::kFp8E4M3)).front().id,
             ErrorId::kKvTypeUnsupported);
-  EXPECT_EQ(refusals("hpc_ops", llama(), "h100", kv(KvType::kFp8E4M3)).front().message,
-            "The hpc_ops FP8 KV cache path requires per-rank (num_q_heads, num_kv_heads) in ((8, 1), "
-            "(64, 8)) (the fused RoPE+quant kernel is specialized per shape), got (32, 8). Adjust "
-            "--tp accordingly or use --kv-cache-dtype bfloat16.");
+  EXPECT_EQ(
+      refusals("hpc_ops", llama(), "h100", kv(KvType::kFp8E4M3)).front().message,
+      "The hpc_ops FP8 KV cache path requires per-rank (num_q_heads, num_kv_heads) in ((8, 1), "
+      "(64, 8)) (the fused RoPE+quant kernel is specialized per shape), got (32, 8). Adjust "
+      "--tp accordingly or use --kv-cache-dtype bfloat16.");
 }
 
 TEST(Validate, RefusesHeadDimsAndHeads) {
@@ -233,8 +235,9 @@ TEST(Validate, RefusesHeadDimsAndHeads) {
   EXPECT_EQ(refusals("cpu_flash", odd, "arm64").size(), 0u);
   ModelConfig wide = llama();
   wide.head_dim = 192;
-  expect_first("trtllm_mha", wide, "b200", {}, ErrorId::kHeadDimUnsupported,
-               "trtllm_mha backend does not serve head dims of QK 192 and V 128; it serves QK = V.");
+  expect_first(
+      "trtllm_mha", wide, "b200", {}, ErrorId::kHeadDimUnsupported,
+      "trtllm_mha backend does not serve head dims of QK 192 and V 128; it serves QK = V.");
   EXPECT_EQ(refusals("fa3", wide, "a100").front().id, ErrorId::kHeadDimUnsupported);
   EXPECT_EQ(refusals("fa3", wide, "h100").front().id, ErrorId::kBackendNotInBuild);
   ModelConfig mla = deepseek_v3();

@@ -1,5 +1,5 @@
-// The nearest of some names to a mistyped word, for "did you mean" in messages about flags, commands
-// and backends.
+// The nearest of some names to a mistyped word, for "did you mean" in messages about flags,
+// commands and backends.
 #pragma once
 
 #include <algorithm>
@@ -25,8 +25,8 @@ inline std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-// The name nearest to `word`, or "" where none is near (a third of its letters, at least 2, differ).
-// Names that begin with the word count as near. Words over 100 bytes have no nearest name.
+// The name nearest to `word`, or "" where none is near (a third of its letters, at least 2,
+// differ). Names that begin with the word count as near. Words over 100 bytes have no nearest name.
 inline std::string nearest(std::string_view word, const std::vector<std::string>& names) {
   if (word.empty() || word.size() > 100) return {};
   std::string best;

@@ -15,8 +15,8 @@ int bench_perplexity_command(const Options& options);  // bench_perplexity.cpp
 int inspect_command(const Options& options);           // inspect.cpp
 int check_command(const Options& options);             // check.cpp
 
-// Returns where a backend fits the model, this machine and all flags, those included that the engine
-// does not know (speculative decoding). Throws: as check_command.
+// Returns where a backend fits the model, this machine and all flags, those included that the
+// engine does not know (speculative decoding). Throws: as check_command.
 void require_fit(const Options& options);  // check.cpp
 
 }  // namespace quern::cli

@@ -1,5 +1,5 @@
-// The program: finds the command, runs it, and prints whatever error leaves it. Built for the oldest
-// x86-64, so that it can say what a processor lacks (see CMakeLists.txt).
+// The program: finds the command, runs it, and prints whatever error leaves it. Built for the
+// oldest x86-64, so that it can say what a processor lacks (see CMakeLists.txt).
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -52,14 +52,22 @@ void print_error(const Error& error) {
 
 int run_command(Command command, const Options& options) {
   switch (command) {
-    case Command::kNone: return 0;
-    case Command::kServe: return serve_command(options);
-    case Command::kGenerate: return generate_command(options);
-    case Command::kChat: return chat_command(options);
-    case Command::kBenchLatency: return bench_latency_command(options);
-    case Command::kBenchPerplexity: return bench_perplexity_command(options);
-    case Command::kInspect: return inspect_command(options);
-    case Command::kCheck: return check_command(options);
+    case Command::kNone:
+      return 0;
+    case Command::kServe:
+      return serve_command(options);
+    case Command::kGenerate:
+      return generate_command(options);
+    case Command::kChat:
+      return chat_command(options);
+    case Command::kBenchLatency:
+      return bench_latency_command(options);
+    case Command::kBenchPerplexity:
+      return bench_perplexity_command(options);
+    case Command::kInspect:
+      return inspect_command(options);
+    case Command::kCheck:
+      return check_command(options);
   }
   return 1;
 }
@@ -85,8 +93,7 @@ int guarded(int argc, char** argv) {
   } catch (const Error& error) {
     print_error(error);
   } catch (const std::bad_alloc&) {
-    std::fprintf(stderr, "error[%s]: Not enough memory.\n",
-                 error_entry(ErrorId::kOutOfMemory).id);
+    std::fprintf(stderr, "error[%s]: Not enough memory.\n", error_entry(ErrorId::kOutOfMemory).id);
   } catch (const std::exception& failure) {
     print_error(Error(ErrorId::kUnexpectedFailure, {{"what", failure.what()}}));
   }

@@ -129,7 +129,8 @@ void add_engine(Flags flags, Options* o) {
   flags.text("--kv-cache-dtype", &e.kv_cache_dtype, "Type of the KV cache, e.g. bf16, float32",
              "WORD");
   flags.text("--attention-backend", &e.attention_backend,
-             "Attention backend; without it the first that fits (`quern check` shows them)", "NAME");
+             "Attention backend; without it the first that fits (`quern check` shows them)",
+             "NAME");
   flags.integer("--context-length", &e.context_length, 1, kNoLimit,
                 "Tokens of prompt and answer together", "the model's");
   flags.integer("--page-size", &e.page_size, 1, 65536, "Tokens in a page of the KV cache",
@@ -168,8 +169,8 @@ void add_serve(Flags flags, Options* o) {
   flags.text("--api-key", &o->api_key, "Key that every request but /health must bring", "KEY");
   flags.integer("--max-body-bytes", &o->max_body_bytes, 1, std::int64_t{1} << 31,
                 "Largest HTTP request", std::to_string(o->max_body_bytes));
-  flags.integer("--idle-timeout", &o->idle_timeout_s, 1, 86400, "Seconds an idle connection may stay",
-                std::to_string(o->idle_timeout_s));
+  flags.integer("--idle-timeout", &o->idle_timeout_s, 1, 86400,
+                "Seconds an idle connection may stay", std::to_string(o->idle_timeout_s));
   flags.integer("--drain-timeout", &o->drain_timeout_s, 0, 86400,
                 "Seconds that running requests get after SIGTERM",
                 std::to_string(o->drain_timeout_s));
@@ -178,7 +179,8 @@ void add_serve(Flags flags, Options* o) {
 void add_latency(Flags flags, Options* o) {
   flags.integer("--prefill", &o->bench_prefill, 1, 1 << 24, "Prompt tokens", "512");
   flags.integer("--decode", &o->bench_decode, 1, 1 << 24, "New tokens", "128");
-  flags.integer("--depth", &o->bench_depth, 0, 1 << 24, "Tokens in the cache before the prompt", "0");
+  flags.integer("--depth", &o->bench_depth, 0, 1 << 24, "Tokens in the cache before the prompt",
+                "0");
   flags.integer("--batch", &o->bench_batch, 1, 4096, "Equal requests at once", "1");
   flags.integer("--repeats", &o->bench_repeats, 1, 10000, "Measured runs; the median counts", "3");
 }
@@ -196,8 +198,8 @@ std::vector<Declared> declare_commands(CLI::App* program, Options* o) {
     all.push_back({command, app});
     return app;
   };
-  CLI::App* serve = add(program, "serve", "Serve the model over an OpenAI-compatible HTTP API",
-                        Command::kServe);
+  CLI::App* serve =
+      add(program, "serve", "Serve the model over an OpenAI-compatible HTTP API", Command::kServe);
   add_engine(Flags(serve), o);
   add_serve(Flags(serve), o);
 
@@ -215,9 +217,8 @@ std::vector<Declared> declare_commands(CLI::App* program, Options* o) {
   CLI::App* bench = program->add_subcommand("bench", "Measure speed or quality")->allow_extras();
   bench->require_subcommand(0, 1);
   all.push_back({Command::kNone, bench});
-  CLI::App* latency =
-      add(bench, "latency", "Tokens per second and share of the memory bandwidth",
-          Command::kBenchLatency);
+  CLI::App* latency = add(bench, "latency", "Tokens per second and share of the memory bandwidth",
+                          Command::kBenchLatency);
   CLI::App* perplexity =
       add(bench, "perplexity", "Perplexity of a text, teacher-forced", Command::kBenchPerplexity);
   for (CLI::App* app : {latency, perplexity}) {
@@ -237,7 +238,8 @@ std::vector<Declared> declare_commands(CLI::App* program, Options* o) {
                         "do not; reads no weights",
                         Command::kCheck);
   add_engine(Flags(check), o);
-  Flags(check).text("--hardware", &o->hardware, "Answer for a named machine, e.g. h100, b200", "NAME");
+  Flags(check).text("--hardware", &o->hardware, "Answer for a named machine, e.g. h100, b200",
+                    "NAME");
   Flags(check).on("--json", &o->json, "Print one JSON object");
   for (CLI::App* app : {inspect, check}) {
     Flags(app).positional("model", &o->engine.model_path, "The model, as --model");
@@ -364,12 +366,13 @@ std::string default_model_path() {
   }
   std::error_code failed;
   if (path.empty() || !std::filesystem::exists(path, failed)) {
-    throw Error(ErrorId::kDefaultModelMissing,
-                {{"path", path.empty() ? "neither HOME nor XDG_CACHE_HOME is set" : path},
-                 {"param", "--model"},
-                 {"hint",
-                  "fetch it with `make model` (or scripts/fetch_model.sh) in quern's source folder, "
-                  "or name another with --model"}});
+    throw Error(
+        ErrorId::kDefaultModelMissing,
+        {{"path", path.empty() ? "neither HOME nor XDG_CACHE_HOME is set" : path},
+         {"param", "--model"},
+         {"hint",
+          "fetch it with `make model` (or scripts/fetch_model.sh) in quern's source folder, "
+          "or name another with --model"}});
   }
   return path;
 }

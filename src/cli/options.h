@@ -17,11 +17,11 @@ struct Options {
 
   // serve
   std::string host = "127.0.0.1";
-  std::int64_t port = 30000;                        // 0: any free one
-  std::string api_key;                              // "": every route is open
-  std::int64_t max_body_bytes = 32 * 1024 * 1024;   // of one HTTP request
-  std::int64_t idle_timeout_s = 60;                 // of a connection
-  std::int64_t drain_timeout_s = 30;                // for running requests after SIGTERM
+  std::int64_t port = 30000;                       // 0: any free one
+  std::string api_key;                             // "": every route is open
+  std::int64_t max_body_bytes = 32 * 1024 * 1024;  // of one HTTP request
+  std::int64_t idle_timeout_s = 60;                // of a connection
+  std::int64_t drain_timeout_s = 30;               // for running requests after SIGTERM
 
   // every command
   std::string log_level = "info";
@@ -42,7 +42,7 @@ struct Options {
   std::int64_t bench_depth = 0;      // tokens in the cache before the measured prompt
   std::int64_t bench_batch = 1;      // equal requests at once
   std::int64_t bench_repeats = 3;
-  std::string file;                  // the text of bench perplexity
+  std::string file;  // the text of bench perplexity
 
   // check
   std::string hardware;  // a named machine; "": this one

@@ -31,12 +31,38 @@ void expect_refused(const std::vector<std::string>& arguments, ErrorId id,
 }
 
 TEST(CommandLine, ReadsEveryServeFlag) {
-  const CommandLine line = parse_command_line(
-      {"serve", "--model-path", "m.gguf", "--served-model-name", "m", "--host", "::1", "--port", "0",
-       "--dtype", "float32", "--context-length", "512", "--max-running-requests", "4",
-       "--max-total-tokens", "4096", "--chunked-prefill-size", "64", "--page-size", "32",
-       "--kv-cache-dtype", "float32", "--attention-backend", "torch_native", "--random-seed", "7",
-       "--api-key", "k", "--log-level", "debug", "--threads=2"});
+  const CommandLine line = parse_command_line({"serve",
+                                               "--model-path",
+                                               "m.gguf",
+                                               "--served-model-name",
+                                               "m",
+                                               "--host",
+                                               "::1",
+                                               "--port",
+                                               "0",
+                                               "--dtype",
+                                               "float32",
+                                               "--context-length",
+                                               "512",
+                                               "--max-running-requests",
+                                               "4",
+                                               "--max-total-tokens",
+                                               "4096",
+                                               "--chunked-prefill-size",
+                                               "64",
+                                               "--page-size",
+                                               "32",
+                                               "--kv-cache-dtype",
+                                               "float32",
+                                               "--attention-backend",
+                                               "torch_native",
+                                               "--random-seed",
+                                               "7",
+                                               "--api-key",
+                                               "k",
+                                               "--log-level",
+                                               "debug",
+                                               "--threads=2"});
   EXPECT_EQ(line.command, Command::kServe);
   const Options& o = line.options;
   EXPECT_EQ(o.engine.model_path, "m.gguf");

@@ -61,7 +61,7 @@ Outcome fa3_caveat(const Needs& needs, const Hardware& hardware) {
   const bool wide = qk >= 128 && qk <= 192 && v <= 128, narrow = qk <= 64 && v <= 512;
   if (*hardware.sm >= 90 && (wide || narrow)) return std::nullopt;
   return Caveat{ErrorId::kHeadDimUnsupported,
-                   "QK = V, and on SM90 QK 128–192 with V ≤ 128 or QK ≤ 64 with V ≤ 512"};
+                "QK = V, and on SM90 QK 128–192 with V ≤ 128 or QK ≤ 64 with V ≤ 512"};
 }
 
 Outcome fa4_caveat(const Needs& needs, const Hardware& hardware) {
@@ -161,161 +161,348 @@ Outcome amx_caveat(const Needs& needs, const Hardware&) {
   return std::nullopt;
 }
 
-constexpr BackendInfo kFlashinfer = {
-    .name = "flashinfer", .mha = true, .mla = true, .cross_attention = kYes,
-    .speculative = Speculation::kTree, .speculative_mla = Speculation::kOneBranch,
-    .page_sizes_mla = kPage1, .kv_types = kFlashinferTypes, .kv_types_mla = kHalf,
-    .head_dims = kFlashinferDims, .head_dims_mla = kLatent512,
-    .window = kYes, .sinks = kNo, .soft_cap = kYes, .plain_mla = true,
-    .device = Device::kCuda, .sm = kSm75Up, .machine = "an NVIDIA GPU of SM75 or later"};
+constexpr BackendInfo kFlashinfer = {.name = "flashinfer",
+                                     .mha = true,
+                                     .mla = true,
+                                     .cross_attention = kYes,
+                                     .speculative = Speculation::kTree,
+                                     .speculative_mla = Speculation::kOneBranch,
+                                     .page_sizes_mla = kPage1,
+                                     .kv_types = kFlashinferTypes,
+                                     .kv_types_mla = kHalf,
+                                     .head_dims = kFlashinferDims,
+                                     .head_dims_mla = kLatent512,
+                                     .window = kYes,
+                                     .sinks = kNo,
+                                     .soft_cap = kYes,
+                                     .plain_mla = true,
+                                     .device = Device::kCuda,
+                                     .sm = kSm75Up,
+                                     .machine = "an NVIDIA GPU of SM75 or later"};
 
-constexpr BackendInfo kFa3 = {
-    .name = "fa3", .mha = true, .mla = true, .cross_attention = kYes,
-    .speculative = Speculation::kTree, .speculative_mla = Speculation::kTree,
-    .tree_page_one_mla = true, .tree_page_one_window = true,
-    .kv_types = kHalfFp8, .kv_types_mla = kHalf, .max_head_dim = 256, .head_dim_multiple = 8,
-    .window = kYes, .sinks = kYes, .soft_cap = kYes,
-    .device = Device::kCuda, .sm = kSm80To90, .sm_mla = kSm90,
-    .machine = "an NVIDIA GPU of SM80 to SM90 (for MLA SM90)", .caveat = fa3_caveat};
+constexpr BackendInfo kFa3 = {.name = "fa3",
+                              .mha = true,
+                              .mla = true,
+                              .cross_attention = kYes,
+                              .speculative = Speculation::kTree,
+                              .speculative_mla = Speculation::kTree,
+                              .tree_page_one_mla = true,
+                              .tree_page_one_window = true,
+                              .kv_types = kHalfFp8,
+                              .kv_types_mla = kHalf,
+                              .max_head_dim = 256,
+                              .head_dim_multiple = 8,
+                              .window = kYes,
+                              .sinks = kYes,
+                              .soft_cap = kYes,
+                              .device = Device::kCuda,
+                              .sm = kSm80To90,
+                              .sm_mla = kSm90,
+                              .machine = "an NVIDIA GPU of SM80 to SM90 (for MLA SM90)",
+                              .caveat = fa3_caveat};
 
-constexpr BackendInfo kFa4 = {
-    .name = "fa4", .mha = true, .mla = true, .cross_attention = kYes,
-    .speculative = Speculation::kTree, .speculative_mla = Speculation::kUnknown,
-    .page_sizes_mla = kPage1, .tree_page_one = true, .tree_page_one_mla = true,
-    .kv_types = kFa4Types, .kv_types_mla = kHalf, .max_head_dim = 256, .head_dim_multiple = 8,
-    .window = kYes, .sinks = kYes, .soft_cap = kYes, .plain_mla = true,
-    .device = Device::kCuda, .sm = kFa4Sm, .machine = "an NVIDIA GPU of SM90, 100, 110 or 120",
-    .caveat = fa4_caveat};
+constexpr BackendInfo kFa4 = {.name = "fa4",
+                              .mha = true,
+                              .mla = true,
+                              .cross_attention = kYes,
+                              .speculative = Speculation::kTree,
+                              .speculative_mla = Speculation::kUnknown,
+                              .page_sizes_mla = kPage1,
+                              .tree_page_one = true,
+                              .tree_page_one_mla = true,
+                              .kv_types = kFa4Types,
+                              .kv_types_mla = kHalf,
+                              .max_head_dim = 256,
+                              .head_dim_multiple = 8,
+                              .window = kYes,
+                              .sinks = kYes,
+                              .soft_cap = kYes,
+                              .plain_mla = true,
+                              .device = Device::kCuda,
+                              .sm = kFa4Sm,
+                              .machine = "an NVIDIA GPU of SM90, 100, 110 or 120",
+                              .caveat = fa4_caveat};
 
-constexpr BackendInfo kTriton = {
-    .name = "triton", .mha = true, .mla = true, .cross_attention = kNo,
-    .speculative = Speculation::kTree, .speculative_mla = Speculation::kTree,
-    .tree_page_one_mla = true, .kv_types = kTritonTypes, .kv_types_mla = kTritonMlaTypes,
-    .window = kYes, .sinks = kYes, .soft_cap = kYes,
-    .device = Device::kAnyGpu, .machine = "a GPU of NVIDIA, AMD or Intel"};
+constexpr BackendInfo kTriton = {.name = "triton",
+                                 .mha = true,
+                                 .mla = true,
+                                 .cross_attention = kNo,
+                                 .speculative = Speculation::kTree,
+                                 .speculative_mla = Speculation::kTree,
+                                 .tree_page_one_mla = true,
+                                 .kv_types = kTritonTypes,
+                                 .kv_types_mla = kTritonMlaTypes,
+                                 .window = kYes,
+                                 .sinks = kYes,
+                                 .soft_cap = kYes,
+                                 .device = Device::kAnyGpu,
+                                 .machine = "a GPU of NVIDIA, AMD or Intel"};
 
-constexpr BackendInfo kFlexAttention = {
-    .name = "flex_attention", .mha = true, .kv_types = kBf16Only,
-    .window = kNo, .sinks = kNo, .soft_cap = kNo,
-    .device = Device::kCuda, .machine = "an NVIDIA GPU"};
+constexpr BackendInfo kFlexAttention = {.name = "flex_attention",
+                                        .mha = true,
+                                        .kv_types = kBf16Only,
+                                        .window = kNo,
+                                        .sinks = kNo,
+                                        .soft_cap = kNo,
+                                        .device = Device::kCuda,
+                                        .machine = "an NVIDIA GPU"};
 
-constexpr BackendInfo kFlashmla = {
-    .name = "flashmla", .mla = true, .speculative_mla = Speculation::kOneBranch,
-    .page_sizes = kPage64, .kv_types = kHalfFp8, .head_dims_mla = kFlashMlaDims,
-    .window = kNo, .sinks = kNo, .soft_cap = kNo,
-    .device = Device::kCuda, .sm = kSm90, .machine = "an NVIDIA Hopper GPU (SM90)"};
+constexpr BackendInfo kFlashmla = {.name = "flashmla",
+                                   .mla = true,
+                                   .speculative_mla = Speculation::kOneBranch,
+                                   .page_sizes = kPage64,
+                                   .kv_types = kHalfFp8,
+                                   .head_dims_mla = kFlashMlaDims,
+                                   .window = kNo,
+                                   .sinks = kNo,
+                                   .soft_cap = kNo,
+                                   .device = Device::kCuda,
+                                   .sm = kSm90,
+                                   .machine = "an NVIDIA Hopper GPU (SM90)"};
 
-constexpr BackendInfo kCutlassMla = {
-    .name = "cutlass_mla", .mla = true, .page_sizes = kPage128, .kv_types = kHalf,
-    .head_dims_mla = kLatent512, .window = kNo, .sinks = kNo, .soft_cap = kNo,
-    .device = Device::kCuda, .sm = kSm100, .machine = "an NVIDIA Blackwell GPU (SM100)",
-    .caveat = at_most_128_heads};
+constexpr BackendInfo kCutlassMla = {.name = "cutlass_mla",
+                                     .mla = true,
+                                     .page_sizes = kPage128,
+                                     .kv_types = kHalf,
+                                     .head_dims_mla = kLatent512,
+                                     .window = kNo,
+                                     .sinks = kNo,
+                                     .soft_cap = kNo,
+                                     .device = Device::kCuda,
+                                     .sm = kSm100,
+                                     .machine = "an NVIDIA Blackwell GPU (SM100)",
+                                     .caveat = at_most_128_heads};
 
-constexpr BackendInfo kTrtllmMla = {
-    .name = "trtllm_mla", .mla = true, .speculative_mla = Speculation::kOneBranch,
-    .page_sizes = kPage64Or32, .kv_types = kTrtllmMlaTypes, .head_dims_mla = kTrtllmMlaDims,
-    .window = kNo, .sinks = kNo, .soft_cap = kNo, .device = Device::kCuda, .sm = kSm10xTo12x,
-    .machine = "an NVIDIA Blackwell GPU (SM100 or SM12x)", .caveat = trtllm_mla_caveat};
+constexpr BackendInfo kTrtllmMla = {.name = "trtllm_mla",
+                                    .mla = true,
+                                    .speculative_mla = Speculation::kOneBranch,
+                                    .page_sizes = kPage64Or32,
+                                    .kv_types = kTrtllmMlaTypes,
+                                    .head_dims_mla = kTrtllmMlaDims,
+                                    .window = kNo,
+                                    .sinks = kNo,
+                                    .soft_cap = kNo,
+                                    .device = Device::kCuda,
+                                    .sm = kSm10xTo12x,
+                                    .machine = "an NVIDIA Blackwell GPU (SM100 or SM12x)",
+                                    .caveat = trtllm_mla_caveat};
 
-constexpr BackendInfo kTokenspeedMla = {
-    .name = "tokenspeed_mla", .mla = true, .speculative_mla = Speculation::kOneBranch,
-    .page_sizes = kPage64Or32, .kv_types = kFp8Only,
-    .window = kNo, .sinks = kNo, .soft_cap = kNo, .device = Device::kCuda, .sm = kSm10xTo12x,
-    .machine = "an NVIDIA Blackwell GPU (SM100 or SM12x)", .caveat = tokenspeed_caveat};
+constexpr BackendInfo kTokenspeedMla = {.name = "tokenspeed_mla",
+                                        .mla = true,
+                                        .speculative_mla = Speculation::kOneBranch,
+                                        .page_sizes = kPage64Or32,
+                                        .kv_types = kFp8Only,
+                                        .window = kNo,
+                                        .sinks = kNo,
+                                        .soft_cap = kNo,
+                                        .device = Device::kCuda,
+                                        .sm = kSm10xTo12x,
+                                        .machine = "an NVIDIA Blackwell GPU (SM100 or SM12x)",
+                                        .caveat = tokenspeed_caveat};
 
-constexpr BackendInfo kCutedslMla = {
-    .name = "cutedsl_mla", .mla = true, .speculative_mla = Speculation::kOneBranch,
-    .page_sizes = kPage64Or32, .kv_types = kBf16Fp8, .head_dims_mla = kLatent512,
-    .window = kNo, .sinks = kNo, .soft_cap = kNo, .device = Device::kCuda, .sm = kSm10x,
-    .machine = "an NVIDIA Blackwell GPU (SM100)", .caveat = at_most_128_heads,
-    .note = "decodes only; prefill is trtllm_mla's"};
+constexpr BackendInfo kCutedslMla = {.name = "cutedsl_mla",
+                                     .mla = true,
+                                     .speculative_mla = Speculation::kOneBranch,
+                                     .page_sizes = kPage64Or32,
+                                     .kv_types = kBf16Fp8,
+                                     .head_dims_mla = kLatent512,
+                                     .window = kNo,
+                                     .sinks = kNo,
+                                     .soft_cap = kNo,
+                                     .device = Device::kCuda,
+                                     .sm = kSm10x,
+                                     .machine = "an NVIDIA Blackwell GPU (SM100)",
+                                     .caveat = at_most_128_heads,
+                                     .note = "decodes only; prefill is trtllm_mla's"};
 
-constexpr BackendInfo kTrtllmMha = {
-    .name = "trtllm_mha", .mha = true, .speculative = Speculation::kOneBranch,
-    .page_sizes = kTrtllmMhaPages, .kv_types = kTrtllmMhaTypes, .max_head_dim = 512,
-    .equal_head_dims = true, .window = kYes, .sinks = kYes, .soft_cap = kNo,
-    .device = Device::kCuda, .sm = kTrtllmMhaSm, .machine = "an NVIDIA GPU of SM90, 100 or 120",
-    .caveat = trtllm_mha_caveat};
+constexpr BackendInfo kTrtllmMha = {.name = "trtllm_mha",
+                                    .mha = true,
+                                    .speculative = Speculation::kOneBranch,
+                                    .page_sizes = kTrtllmMhaPages,
+                                    .kv_types = kTrtllmMhaTypes,
+                                    .max_head_dim = 512,
+                                    .equal_head_dims = true,
+                                    .window = kYes,
+                                    .sinks = kYes,
+                                    .soft_cap = kNo,
+                                    .device = Device::kCuda,
+                                    .sm = kTrtllmMhaSm,
+                                    .machine = "an NVIDIA GPU of SM90, 100 or 120",
+                                    .caveat = trtllm_mha_caveat};
 
-constexpr BackendInfo kHpcOps = {
-    .name = "hpc_ops", .mha = true, .page_sizes = kPage64, .kv_types = kBf16Fp8,
-    .head_dims = kDim128, .window = kNo, .sinks = kNo, .soft_cap = kNo,
-    .device = Device::kCuda, .sm = kSm90, .machine = "an NVIDIA Hopper GPU (SM90)",
-    .caveat = hpc_ops_caveat};
+constexpr BackendInfo kHpcOps = {.name = "hpc_ops",
+                                 .mha = true,
+                                 .page_sizes = kPage64,
+                                 .kv_types = kBf16Fp8,
+                                 .head_dims = kDim128,
+                                 .window = kNo,
+                                 .sinks = kNo,
+                                 .soft_cap = kNo,
+                                 .device = Device::kCuda,
+                                 .sm = kSm90,
+                                 .machine = "an NVIDIA Hopper GPU (SM90)",
+                                 .caveat = hpc_ops_caveat};
 
-constexpr BackendInfo kDsa = {
-    .name = "dsa", .mla = true, .architectures = kDsaModels,
-    .own_models = "DeepSeek-V3.2 and GLM-5 (DeepSeek sparse attention)",
-    .speculative_mla = Speculation::kOneBranch, .page_sizes = kPage64, .kv_types = kBf16Fp8,
-    .head_dims_mla = kLatent512, .window = kNo, .device = Device::kCuda, .sm = kSm90Up,
-    .machine = "an NVIDIA GPU of SM90 or later"};
+constexpr BackendInfo kDsa = {.name = "dsa",
+                              .mla = true,
+                              .architectures = kDsaModels,
+                              .own_models = "DeepSeek-V3.2 and GLM-5 (DeepSeek sparse attention)",
+                              .speculative_mla = Speculation::kOneBranch,
+                              .page_sizes = kPage64,
+                              .kv_types = kBf16Fp8,
+                              .head_dims_mla = kLatent512,
+                              .window = kNo,
+                              .device = Device::kCuda,
+                              .sm = kSm90Up,
+                              .machine = "an NVIDIA GPU of SM90 or later"};
 
-constexpr BackendInfo kDsv4 = {
-    .name = "dsv4", .mha = true, .architectures = kDsv4Models, .own_models = "DeepSeek-V4",
-    .speculative = Speculation::kOneBranch, .page_sizes = kPage256, .kv_types = kFp8Bf16,
-    .window = kYes, .sinks = kYes, .soft_cap = kUnknown, .device = Device::kCuda, .sm = kSm90Up,
-    .machine = "an NVIDIA GPU of SM90 or later"};
+constexpr BackendInfo kDsv4 = {.name = "dsv4",
+                               .mha = true,
+                               .architectures = kDsv4Models,
+                               .own_models = "DeepSeek-V4",
+                               .speculative = Speculation::kOneBranch,
+                               .page_sizes = kPage256,
+                               .kv_types = kFp8Bf16,
+                               .window = kYes,
+                               .sinks = kYes,
+                               .soft_cap = kUnknown,
+                               .device = Device::kCuda,
+                               .sm = kSm90Up,
+                               .machine = "an NVIDIA GPU of SM90 or later"};
 
-constexpr BackendInfo kDualChunk = {
-    .name = "dual_chunk_flash_attn", .mha = true,
-    .own_models = "those with dual_chunk_attention_config", .kv_types = kBf16Only,
-    .window = kNo, .sinks = kNo, .soft_cap = kNo,
-    .device = Device::kCuda, .machine = "an NVIDIA GPU"};
+constexpr BackendInfo kDualChunk = {.name = "dual_chunk_flash_attn",
+                                    .mha = true,
+                                    .own_models = "those with dual_chunk_attention_config",
+                                    .kv_types = kBf16Only,
+                                    .window = kNo,
+                                    .sinks = kNo,
+                                    .soft_cap = kNo,
+                                    .device = Device::kCuda,
+                                    .machine = "an NVIDIA GPU"};
 
-constexpr BackendInfo kMiniCpmFlashattn = {
-    .name = "minicpm_flashattn", .mha = true, .architectures = kMiniCpmModels,
-    .own_models = "MiniCPM with sparse attention", .cross_attention = kUnknown,
-    .speculative = Speculation::kUnknown, .device = Device::kCuda, .machine = "an NVIDIA GPU"};
+constexpr BackendInfo kMiniCpmFlashattn = {.name = "minicpm_flashattn",
+                                           .mha = true,
+                                           .architectures = kMiniCpmModels,
+                                           .own_models = "MiniCPM with sparse attention",
+                                           .cross_attention = kUnknown,
+                                           .speculative = Speculation::kUnknown,
+                                           .device = Device::kCuda,
+                                           .machine = "an NVIDIA GPU"};
 
-constexpr BackendInfo kMiniCpmFlashinfer = {
-    .name = "minicpm_flashinfer", .mha = true, .architectures = kMiniCpmModels,
-    .own_models = "MiniCPM with sparse attention", .cross_attention = kUnknown,
-    .speculative = Speculation::kUnknown, .device = Device::kCuda, .machine = "an NVIDIA GPU"};
+constexpr BackendInfo kMiniCpmFlashinfer = {.name = "minicpm_flashinfer",
+                                            .mha = true,
+                                            .architectures = kMiniCpmModels,
+                                            .own_models = "MiniCPM with sparse attention",
+                                            .cross_attention = kUnknown,
+                                            .speculative = Speculation::kUnknown,
+                                            .device = Device::kCuda,
+                                            .machine = "an NVIDIA GPU"};
 
-constexpr BackendInfo kQsa = {
-    .name = "qsa", .mha = true, .own_models = "those with its sparse attention",
-    .cross_attention = kUnknown, .speculative = Speculation::kUnknown, .device = Device::kCuda,
-    .machine = "an NVIDIA GPU"};
+constexpr BackendInfo kQsa = {.name = "qsa",
+                              .mha = true,
+                              .own_models = "those with its sparse attention",
+                              .cross_attention = kUnknown,
+                              .speculative = Speculation::kUnknown,
+                              .device = Device::kCuda,
+                              .machine = "an NVIDIA GPU"};
 
-constexpr BackendInfo kAiter = {
-    .name = "aiter", .mha = true, .mla = true, .speculative = Speculation::kOneBranch,
-    .speculative_mla = Speculation::kOneBranch, .kv_types = kHalfFp8, .max_head_dim = 256,
-    .window = kYes, .sinks = kYes, .soft_cap = kYes,
-    .device = Device::kAmd, .machine = "an AMD GPU", .caveat = aiter_caveat};
+constexpr BackendInfo kAiter = {.name = "aiter",
+                                .mha = true,
+                                .mla = true,
+                                .speculative = Speculation::kOneBranch,
+                                .speculative_mla = Speculation::kOneBranch,
+                                .kv_types = kHalfFp8,
+                                .max_head_dim = 256,
+                                .window = kYes,
+                                .sinks = kYes,
+                                .soft_cap = kYes,
+                                .device = Device::kAmd,
+                                .machine = "an AMD GPU",
+                                .caveat = aiter_caveat};
 
-constexpr BackendInfo kWave = {
-    .name = "wave", .mha = true, .kv_types = kBf16Only, .window = kNo, .sinks = kNo,
-    .soft_cap = kYes, .device = Device::kAmd, .machine = "an AMD GPU"};
+constexpr BackendInfo kWave = {.name = "wave",
+                               .mha = true,
+                               .kv_types = kBf16Only,
+                               .window = kNo,
+                               .sinks = kNo,
+                               .soft_cap = kYes,
+                               .device = Device::kAmd,
+                               .machine = "an AMD GPU"};
 
-constexpr BackendInfo kAscend = {
-    .name = "ascend", .mha = true, .mla = true, .cross_attention = kYes,
-    .speculative = Speculation::kOneBranch, .page_sizes = kPage128, .kv_types = kBf16Only,
-    .window = kYes, .sinks = kYes, .soft_cap = kYes,
-    .device = Device::kAscend, .machine = "an Ascend NPU"};
+constexpr BackendInfo kAscend = {.name = "ascend",
+                                 .mha = true,
+                                 .mla = true,
+                                 .cross_attention = kYes,
+                                 .speculative = Speculation::kOneBranch,
+                                 .page_sizes = kPage128,
+                                 .kv_types = kBf16Only,
+                                 .window = kYes,
+                                 .sinks = kYes,
+                                 .soft_cap = kYes,
+                                 .device = Device::kAscend,
+                                 .machine = "an Ascend NPU"};
 
 constexpr BackendInfo kIntelXpu = {
-    .name = "intel_xpu", .mha = true, .cross_attention = kYes, .page_sizes = kXpuPages,
-    .kv_types = kBf16Only, .window = kYes, .sinks = kYes, .soft_cap = kYes,
-    .device = Device::kIntelGpu, .machine = "an Intel GPU with XMX",
+    .name = "intel_xpu",
+    .mha = true,
+    .cross_attention = kYes,
+    .page_sizes = kXpuPages,
+    .kv_types = kBf16Only,
+    .window = kYes,
+    .sinks = kYes,
+    .soft_cap = kYes,
+    .device = Device::kIntelGpu,
+    .machine = "an Intel GPU with XMX",
     .note = "also decodes MLA models where another backend does the prefill"};
 
-constexpr BackendInfo kMlu = {
-    .name = "mlu", .mha = true, .mla = true, .cross_attention = kUnknown,
-    .speculative = Speculation::kUnknown, .speculative_mla = Speculation::kUnknown,
-    .device = Device::kOther, .machine = "a Cambricon MLU"};
+constexpr BackendInfo kMlu = {.name = "mlu",
+                              .mha = true,
+                              .mla = true,
+                              .cross_attention = kUnknown,
+                              .speculative = Speculation::kUnknown,
+                              .speculative_mla = Speculation::kUnknown,
+                              .device = Device::kOther,
+                              .machine = "a Cambricon MLU"};
 
-constexpr BackendInfo kGpuBackends[] = {
-    kFa3, kTrtllmMha, kFlashinfer, kFa4, kTrtllmMla, kTriton, kFlashmla, kCutlassMla, kTokenspeedMla,
-    kCutedslMla, kHpcOps, kDsa, kDsv4, kFlexAttention, kDualChunk, kMiniCpmFlashattn,
-    kMiniCpmFlashinfer, kQsa, kAiter, kWave, kAscend, kIntelXpu, kMlu};
+constexpr BackendInfo kGpuBackends[] = {kFa3,
+                                        kTrtllmMha,
+                                        kFlashinfer,
+                                        kFa4,
+                                        kTrtllmMla,
+                                        kTriton,
+                                        kFlashmla,
+                                        kCutlassMla,
+                                        kTokenspeedMla,
+                                        kCutedslMla,
+                                        kHpcOps,
+                                        kDsa,
+                                        kDsv4,
+                                        kFlexAttention,
+                                        kDualChunk,
+                                        kMiniCpmFlashattn,
+                                        kMiniCpmFlashinfer,
+                                        kQsa,
+                                        kAiter,
+                                        kWave,
+                                        kAscend,
+                                        kIntelXpu,
+                                        kMlu};
 
-constexpr BackendInfo kIntelAmx = {
-    .name = "intel_amx", .mha = true, .mla = true, .cross_attention = kYes,
-    .cross_with_window = true, .speculative = Speculation::kTree,
-    .speculative_mla = Speculation::kTree, .page_sizes = kCpuPages, .kv_types = kHalf,
-    .window = kYes, .sinks = kYes, .soft_cap = kYes,
-    .device = Device::kX86Amx, .machine = "an x86 processor with AMX tiles",
-    .caveat = amx_caveat};
+constexpr BackendInfo kIntelAmx = {.name = "intel_amx",
+                                   .mha = true,
+                                   .mla = true,
+                                   .cross_attention = kYes,
+                                   .cross_with_window = true,
+                                   .speculative = Speculation::kTree,
+                                   .speculative_mla = Speculation::kTree,
+                                   .page_sizes = kCpuPages,
+                                   .kv_types = kHalf,
+                                   .window = kYes,
+                                   .sinks = kYes,
+                                   .soft_cap = kYes,
+                                   .device = Device::kX86Amx,
+                                   .machine = "an x86 processor with AMX tiles",
+                                   .caveat = amx_caveat};
 
 }  // namespace
 

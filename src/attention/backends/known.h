@@ -1,5 +1,5 @@
-// Backends that quern knows by name, contract and messages, but has no kernels for. What each serves
-// is what SGLang's backend of that name serves.
+// Backends that quern knows by name, contract and messages, but has no kernels for. What each
+// serves is what SGLang's backend of that name serves.
 #pragma once
 
 #include <span>
