@@ -11,8 +11,9 @@
 namespace quern::cache {
 
 enum class PageFormat : std::uint8_t {
-  kRows,    // key [page_size][head_dim], value [page_size][v_head_dim]: the plain reference layout
-  kPacked,  // key [head_dim/2][16][2] per 16 tokens, value [page_size/2][v_head_dim][2]
+  kRows,    // key [page_size][key_stride], value [page_size][value_stride]: the plain layout
+  kPacked,  // slabs of 16 tokens as the vector kernels read them: key [key_stride/2][16][2] bf16 or
+            // [key_stride][16] f32, value [8][value_stride][2] bf16 or [16][value_stride] f32
 };
 
 // How one page of one KV head looks. A record is the keys, then the values.
@@ -32,10 +33,20 @@ struct KvLayout {
   std::int64_t bytes_per_token(std::int64_t layers) const {
     return layers * kv_heads * record_bytes() / page_size;
   }
+  // Where an element stands in its record, in elements.
+  std::int64_t key_index(std::int64_t slot, std::int64_t dim) const;
+  std::int64_t value_index(std::int64_t slot, std::int64_t dim) const;
 };
 
+// The plain and the packed layout for a model's heads; strides are rounded up as the format needs.
+KvLayout rows_layout(DType dtype, std::int32_t page_size, std::int32_t kv_heads,
+                     std::int32_t head_dim, std::int32_t v_head_dim);
+// Requires: page_size a multiple of 16.
+KvLayout packed_layout(DType dtype, std::int32_t page_size, std::int32_t kv_heads,
+                       std::int32_t head_dim, std::int32_t v_head_dim);
+
 // Records stand as [layer][page][kv_head]. Memory is reserved at once and touched page by page.
-// The engine's thread writes; nobody else reads.
+// The engine's thread and its pool only.
 class KvStore {
  public:
   // Throws: kOutOfMemory.
@@ -46,6 +57,11 @@ class KvStore {
 
   const KvLayout& layout() const { return layout_; }
   std::int64_t pages() const { return pages_; }
+  // Writes one token of one KV head. Slot 0 clears the record first: slots that are not written yet
+  // are multiplied by zero probabilities, so they must not hold a NaN of an earlier owner.
+  // key [head_dim], value [v_head_dim] f32. Different records: any threads at once.
+  void store(std::int64_t layer, std::int64_t page, std::int64_t kv_head, std::int64_t slot,
+             const float* key, const float* value);
   std::byte* record(std::int64_t layer, std::int64_t page, std::int64_t kv_head) {
     return base_ + ((layer * pages_ + page) * layout_.kv_heads + kv_head) * layout_.record_bytes();
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "attention/backends/infos.h"
+#include "attention/backends/store_tokens.h"
 #include "kernels/ops.h"
 
 namespace quern::attention {
@@ -85,7 +86,7 @@ class CpuFlash final : public AttentionBackend {
     std::atomic<std::int64_t> next{0};
     const std::int64_t count = static_cast<std::int64_t>(items_.size()) * layer.kv_heads;
     pool_.run([&](int thread) {
-      store_share(layer, k, v, store, thread);
+      store_tokens(layer, *batch_, k, v, store, thread, pool_.size());
       pool_.barrier();
       Scratch& scratch = scratch_[static_cast<size_t>(thread)];
       for (std::int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;) {
@@ -111,24 +112,6 @@ class CpuFlash final : public AttentionBackend {
     grow(partial_maximum_, std::int64_t{partials_} * layer.heads);
     grow(partial_sum_, std::int64_t{partials_} * layer.heads);
     grow(partial_out_, std::int64_t{partials_} * layer.heads * layout.value_stride);
-  }
-
-  void store_share(const AttentionLayer& layer, const float* k, const float* v,
-                   cache::KvStore& store, int thread) {
-    const std::int32_t page_size = store.layout().page_size;
-    for (const SequenceSlice& sequence : batch_->sequences) {
-      const Range items =
-          share(std::int64_t{sequence.query_len} * layer.kv_heads, thread, pool_.size());
-      for (std::int64_t item = items.begin; item < items.end; ++item) {
-        // Heads outermost, so that one thread writes a record from slot 0 on.
-        const std::int64_t head = item / sequence.query_len, row = item % sequence.query_len;
-        const std::int64_t position = sequence.kv_len - sequence.query_len + row;
-        const std::int64_t token = sequence.query_begin + row;
-        store.store(layer.layer, sequence.pages[static_cast<size_t>(position / page_size)], head,
-                    position % page_size, k + (token * layer.kv_heads + head) * layer.head_dim,
-                    v + (token * layer.kv_heads + head) * layer.v_head_dim);
-      }
-    }
   }
 
   void run_item(const AttentionLayer& layer, const Item& item, std::int32_t kv_head, const float* q,

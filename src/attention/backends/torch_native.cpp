@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "attention/backends/infos.h"
+#include "attention/backends/store_tokens.h"
 #include "core/dtype.h"
 
 namespace quern::attention {
@@ -31,12 +32,7 @@ class TorchNative final : public AttentionBackend {
   void forward(const AttentionLayer& layer, const float* q, const float* k, const float* v,
                cache::KvStore& store, float* out) override {
     pool_.run([&](int thread) {
-      for (const SequenceSlice& sequence : batch_->sequences) {
-        const Range rows = share(sequence.query_len, thread, pool_.size());
-        for (std::int64_t row = rows.begin; row < rows.end; ++row) {
-          store_token(layer, sequence, row, k, v, store);
-        }
-      }
+      store_tokens(layer, *batch_, k, v, store, thread, pool_.size());
       pool_.barrier();
       for (const SequenceSlice& sequence : batch_->sequences) {
         const Range items =
@@ -50,18 +46,6 @@ class TorchNative final : public AttentionBackend {
   }
 
  private:
-  static void store_token(const AttentionLayer& layer, const SequenceSlice& sequence,
-                          std::int64_t row, const float* k, const float* v, cache::KvStore& store) {
-    const std::int64_t position = sequence.kv_len - sequence.query_len + row;
-    const std::int64_t token = sequence.query_begin + row, page_size = store.layout().page_size;
-    const std::int32_t page = sequence.pages[static_cast<size_t>(position / page_size)];
-    for (std::int64_t head = 0; head < layer.kv_heads; ++head) {
-      store.store(layer.layer, page, head, position % page_size,
-                  k + (token * layer.kv_heads + head) * layer.head_dim,
-                  v + (token * layer.kv_heads + head) * layer.v_head_dim);
-    }
-  }
-
   static float element(const std::byte* record, std::int64_t index, DType dtype) {
     if (dtype == DType::kF32) {
       float value;

@@ -1,0 +1,88 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <set>
+
+#include "cache/kv_store.h"
+#include "cache/page_pool.h"
+
+namespace quern::cache {
+namespace {
+
+TEST(PagePool, GivesEveryPageOnceAndTakesItBack) {
+  PagePool pool(5);
+  {
+    std::vector<PageRef> refs;
+    std::set<std::int32_t> pages;
+    while (auto ref = pool.take()) {
+      pages.insert(ref->page());
+      refs.push_back(std::move(*ref));
+    }
+    EXPECT_EQ(pages, (std::set<std::int32_t>{0, 1, 2, 3, 4}));
+    EXPECT_EQ(pool.used(), 5);
+    refs.pop_back();
+    EXPECT_EQ(pool.used(), 4);
+    PageRef moved = std::move(refs.front());
+    EXPECT_EQ(pool.used(), 4);
+  }
+  EXPECT_EQ(pool.used(), 0);
+}
+
+float read(KvStore& store, std::byte* record, std::int64_t index) {
+  if (store.layout().dtype == DType::kF32) {
+    float value;
+    std::memcpy(&value, record + 4 * index, 4);
+    return value;
+  }
+  std::uint16_t bits;
+  std::memcpy(&bits, record + 2 * index, 2);
+  return f32_from_bf16(bits);
+}
+
+TEST(KvStore, EveryElementHasAPlaceOfItsOwn) {
+  for (DType dtype : {DType::kBF16, DType::kF32}) {
+    for (const KvLayout& layout : {rows_layout(dtype, 4, 2, 5, 3), packed_layout(dtype, 16, 2, 64, 64),
+                                   packed_layout(dtype, 64, 2, 20, 36)}) {
+      std::set<std::int64_t> places;
+      for (std::int64_t slot = 0; slot < layout.page_size; ++slot) {
+        for (std::int64_t d = 0; d < layout.head_dim; ++d) {
+          EXPECT_TRUE(places.insert(layout.key_index(slot, d)).second);
+        }
+        for (std::int64_t d = 0; d < layout.v_head_dim; ++d) {
+          EXPECT_TRUE(places.insert(layout.value_index(slot, d)).second);
+        }
+      }
+      EXPECT_GE(*places.begin(), 0);
+      EXPECT_LT(*places.rbegin() * layout.element_bytes(), layout.record_bytes());
+    }
+  }
+}
+
+TEST(KvStore, StoresATokenAndClearsTheRecordAtSlotZero) {
+  for (DType dtype : {DType::kBF16, DType::kF32}) {
+    KvStore store(packed_layout(dtype, 32, 2, 20, 12), 3, 4);
+    std::vector<float> key(20), value(12);
+    for (size_t i = 0; i < 20; ++i) key[i] = static_cast<float>(i) + 0.5f;
+    for (size_t i = 0; i < 12; ++i) value[i] = -static_cast<float>(i);
+    std::byte* record = store.record(2, 3, 1);
+    std::memset(record, 0xFF, static_cast<size_t>(store.layout().record_bytes()));  // NaN
+    store.store(2, 3, 1, 0, value.data(), value.data());
+    store.store(2, 3, 1, 17, key.data(), value.data());
+    for (std::int64_t slot = 0; slot < 32; ++slot) {
+      for (std::int64_t d = 0; d < 20; ++d) {
+        const float stored = read(store, record, store.layout().key_index(slot, d));
+        EXPECT_FALSE(std::isnan(stored));
+        if (slot == 17) {
+          EXPECT_EQ(stored, key[static_cast<size_t>(d)]);
+        } else if (slot > 0) {
+          EXPECT_EQ(stored, 0.0f);
+        }
+      }
+    }
+    EXPECT_EQ(read(store, record, store.layout().value_index(17, 11)), -11.0f);
+  }
+}
+
+}  // namespace
+}  // namespace quern::cache

@@ -1,0 +1,86 @@
+#include "cache/kv_store.h"
+
+#include <sys/mman.h>
+
+#include <cstring>
+
+#include "base/error.h"
+
+namespace quern::cache {
+namespace {
+
+constexpr std::int64_t kSlab = 16;
+
+std::int32_t round_up(std::int32_t value, std::int32_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+void put(std::byte* record, std::int64_t index, DType dtype, float value) {
+  if (dtype == DType::kF32) {
+    std::memcpy(record + 4 * index, &value, 4);
+  } else {
+    const std::uint16_t bits = bf16_from_f32(value);
+    std::memcpy(record + 2 * index, &bits, 2);
+  }
+}
+
+}  // namespace
+
+std::int64_t KvLayout::key_index(std::int64_t slot, std::int64_t dim) const {
+  if (format == PageFormat::kRows) return slot * key_stride + dim;
+  const std::int64_t slab = slot / kSlab * kSlab * key_stride, token = slot % kSlab;
+  return dtype == DType::kF32 ? slab + dim * kSlab + token
+                              : slab + (dim / 2 * kSlab + token) * 2 + dim % 2;
+}
+
+std::int64_t KvLayout::value_index(std::int64_t slot, std::int64_t dim) const {
+  const std::int64_t values = key_elements();
+  if (format == PageFormat::kRows || dtype == DType::kF32) {
+    return values + slot * value_stride + dim;
+  }
+  return values + (slot / 2 * value_stride + dim) * 2 + slot % 2;
+}
+
+KvLayout rows_layout(DType dtype, std::int32_t page_size, std::int32_t kv_heads,
+                     std::int32_t head_dim, std::int32_t v_head_dim) {
+  return {.format = PageFormat::kRows, .dtype = dtype, .page_size = page_size,
+          .kv_heads = kv_heads, .head_dim = head_dim, .v_head_dim = v_head_dim,
+          .key_stride = head_dim, .value_stride = v_head_dim};
+}
+
+KvLayout packed_layout(DType dtype, std::int32_t page_size, std::int32_t kv_heads,
+                       std::int32_t head_dim, std::int32_t v_head_dim) {
+  CHECK(page_size % kSlab == 0, page_size);
+  return {.format = PageFormat::kPacked, .dtype = dtype, .page_size = page_size,
+          .kv_heads = kv_heads, .head_dim = head_dim, .v_head_dim = v_head_dim,
+          .key_stride = round_up(head_dim, 16), .value_stride = round_up(v_head_dim, 16)};
+}
+
+KvStore::KvStore(const KvLayout& layout, std::int64_t layers, std::int64_t pages)
+    : layout_(layout), pages_(pages) {
+  bytes_ = static_cast<std::size_t>(layers * pages * layout.kv_heads * layout.record_bytes());
+  void* mapping = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapping == MAP_FAILED) {
+    throw Error(ErrorId::kOutOfMemory, {{"what", "the KV cache"}, {"bytes", bytes_}});
+  }
+  base_ = static_cast<std::byte*>(mapping);
+}
+
+KvStore::~KvStore() {
+  if (base_) munmap(base_, bytes_);
+}
+
+void KvStore::store(std::int64_t layer, std::int64_t page, std::int64_t kv_head, std::int64_t slot,
+                    const float* key, const float* value) {
+  std::byte* at = record(layer, page, kv_head);
+  if (slot == 0) std::memset(at, 0, static_cast<std::size_t>(layout_.record_bytes()));
+  for (std::int32_t d = 0; d < layout_.head_dim; ++d) {
+    put(at, layout_.key_index(slot, d), layout_.dtype, key[d]);
+  }
+  for (std::int32_t d = 0; d < layout_.v_head_dim; ++d) {
+    put(at, layout_.value_index(slot, d), layout_.dtype, value[d]);
+  }
+}
+
+}  // namespace quern::cache
