@@ -1,0 +1,50 @@
+// Answers before anything is loaded: which attention backends fit a model, a machine and the flags,
+// and why others do not. Called by `quern check`; reads the checkpoint's metadata and no weights.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace quern::engine {
+
+struct CheckOptions {
+  std::string model_path;         // GGUF file, Hugging Face folder or config.json
+  std::string hardware;           // a named machine; "": this one
+  std::string attention_backend;  // "": the automatic choice
+  std::string kv_cache_dtype = "auto";
+  std::int64_t page_size = 0;
+  std::string speculative_algorithm;
+  std::int64_t speculative_topk = 0;
+};
+
+struct CheckRefusal {
+  std::string id, message;  // of the catalogue
+  std::string wanted, offered;
+};
+
+struct CheckVerdict {
+  std::string backend;
+  std::vector<CheckRefusal> refusals;  // in the order of the checks; empty: fits
+  std::string note;
+};
+
+struct CheckReport {
+  std::string model, architecture;
+  bool mla = false;
+  std::string mla_evidence;  // the field that said so
+  std::string hardware, hardware_description;
+  std::vector<CheckVerdict> verdicts;  // all backends, in order of preference
+  std::string choice;                  // the automatic one; "" where nothing fits
+  std::string reason;
+};
+
+// Every backend's verdict. A refusal is part of the report and not thrown.
+// Throws: the kCheckpoint… and kConfig… ids, kInvalidFlagValue.
+CheckReport check(const CheckOptions& options);
+
+// The backend that would serve. Throws: what keeps the asked-for one (or any) from doing so, as
+// attention::choose; kInvalidAttentionBackend; the ids of check().
+std::string require_backend(const CheckOptions& options);
+
+}  // namespace quern::engine
