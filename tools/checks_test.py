@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""Tests of check_layers.py and check_errors.py: each finds what it is for, and nothing else."""
+import pathlib
+import tempfile
+import unittest
+
+import check_errors
+import check_layers
+
+ENTRIES = '[{"symbol": "Broken", "message": "m", "httpStatus": 500, "type": "server_error"}]'
+
+
+class Tree(unittest.TestCase):
+    def faults(self, check, files: dict[str, str]) -> str:
+        with tempfile.TemporaryDirectory() as folder:
+            src = pathlib.Path(folder)
+            for name, text in files.items():
+                (src / name).parent.mkdir(parents=True, exist_ok=True)
+                (src / name).write_text(text)
+            return "\n".join(check.faults(src))
+
+    def errors(self, code: str) -> str:
+        return self.faults(check_errors, {
+            "catalog/entries/a.json": ENTRIES,
+            "core/a.cpp": "void f() { throw Error(ErrorId::kBroken); }\n" + code})
+
+    def test_layers(self):
+        self.assertEqual("", self.faults(check_layers, {
+            "cache/a.h": '#include "core/b.h"\n#include "cache/c.h"\n#include <vector>\n'}))
+        self.assertIn("cache may not include engine/b.h", self.faults(
+            check_layers, {"cache/a.h": '#include "engine/b.h"\n'}))
+        self.assertIn("does not begin with a folder", self.faults(
+            check_layers, {"cache/a.h": '#include "b.h"\n'}))
+        self.assertIn("not in the table", self.faults(check_layers, {"new/a.h": "\n"}))
+
+    def test_throws(self):
+        self.assertEqual("", self.errors("void g() { throw; }"))
+        self.assertEqual("", self.errors("// throw 1;\nconst char* t = \"throw 1; exit(1)\";"))
+        self.assertEqual("", self.errors(
+            "Error made(int);\nvoid g() {\n  const auto own = [](int x) {\n    return Error(x);\n"
+            "  };\n  throw made(1);\n  throw own(2);\n}"))
+        self.assertIn("throws past", self.errors(
+            "void g() {\n  const auto own = [](int x) {\n    return Other(x);\n  };\n"
+            "  throw own(2);\n}"))
+        for code in ("throw std::runtime_error(\"x\");", "throw\n 1;", "throw error;"):
+            self.assertIn("a.cpp:2: throw", self.errors(f"void g() {{ {code} }}"))
+
+    def test_ends(self):
+        for code in ("std::abort();", "exit(1);", "assert(true);", "::_exit(2);", "std::terminate();"):
+            self.assertIn("ends the process", self.errors(f"void g() {{ {code} }}"))
+        self.assertEqual("", self.errors("void g(X& x) { x.exit(); static_assert(true); }"))
+
+    def test_unused_entries(self):
+        self.assertIn("no code raises Broken", self.faults(
+            check_errors, {"catalog/entries/a.json": ENTRIES, "core/a.cpp": "\n"}))
+
+
+if __name__ == "__main__":
+    unittest.main()
