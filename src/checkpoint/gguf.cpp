@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::uint64_t kMaxNameBytes = 65536;
 constexpr std::uint32_t kMaxDims = 4;
-constexpr std::uint64_t kMinKeyBytes = 8 + 1 + 4 + 1;           // name, type, the smallest value
+constexpr std::uint64_t kMinKeyBytes = 8;  // its length alone, so that a bad one is told as such
 constexpr std::uint64_t kMinTensorBytes = 8 + 1 + 4 + 8 + 4 + 8;  // name, n_dims, dim, type, offset
 
 static_assert(std::endian::native == std::endian::little, "values are read in place");
