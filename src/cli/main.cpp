@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/print_error.h"
 
 namespace quern::cli {
 namespace {
@@ -37,17 +38,6 @@ const char* missing_cpu_feature() {
   if (!__builtin_cpu_supports("popcnt")) return "POPCNT";
 #endif
   return nullptr;
-}
-
-void print_error(const Error& error) {
-  std::fprintf(stderr, "error[%s]: %s\n", error.entry().id, error.what());
-  std::string_view hint = error.field("hint");
-  while (!hint.empty()) {
-    const size_t end = hint.find('\n');
-    const std::string line(hint.substr(0, end));
-    std::fprintf(stderr, "  %s\n", line.c_str());
-    hint.remove_prefix(end == hint.npos ? hint.size() : end + 1);
-  }
 }
 
 int run_command(Command command, const Options& options) {

@@ -353,6 +353,17 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   return line;
 }
 
+SamplingParams sampling_of(const Options& options) {
+  SamplingParams sampling;
+  sampling.temperature = options.temperature.value_or(sampling.temperature);
+  sampling.top_k = options.top_k.value_or(sampling.top_k);
+  sampling.top_p = options.top_p.value_or(sampling.top_p);
+  sampling.min_p = options.min_p.value_or(sampling.min_p);
+  sampling.seed = options.seed;
+  sampling.max_tokens = options.max_tokens;
+  return sampling;
+}
+
 std::string default_model_path() {
   const auto variable = [](const char* name) {
     const char* value = std::getenv(name);

@@ -71,6 +71,9 @@ struct CommandLine {
 // where none was given. Throws: the ids of catalog/entries/cli.json, kInvalidFlagValue.
 CommandLine parse_command_line(const std::vector<std::string>& arguments);
 
+// The sampling flags of generate and chat; what was not given keeps the engine's default.
+SamplingParams sampling_of(const Options& options);
+
 // Where the default model stands: QUERN_DEFAULT_MODEL, else below XDG_CACHE_HOME or ~/.cache.
 // Throws: kDefaultModelMissing where no file is there, with the command that fetches it.
 std::string default_model_path();

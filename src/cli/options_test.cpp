@@ -108,6 +108,16 @@ TEST(CommandLine, ReadsEveryCommand) {
   EXPECT_EQ(parse_command_line({"check", "folder"}).options.engine.model_path, "folder");
 }
 
+TEST(CommandLine, TakesSamplingFlagsOverTheDefaults) {
+  const SamplingParams sampling = sampling_of(
+      parse_command_line({"chat", "--temperature", "0", "--seed", "5", "--max-tokens", "9"})
+          .options);
+  EXPECT_EQ(sampling.temperature, 0.0);
+  EXPECT_EQ(sampling.seed, 5u);
+  EXPECT_EQ(sampling.max_tokens, 9);
+  EXPECT_EQ(sampling.top_p, SamplingParams().top_p);
+}
+
 TEST(CommandLine, SuggestsTheNearestFlag) {
   expect_refused({"serve", "--atention-backend", "fa3"}, ErrorId::kUnknownFlag,
                  "--atention-backend is not a flag of `quern serve`; did you mean "
