@@ -203,6 +203,22 @@ TEST(Matmul, ANanStaysInItsRow) {
   }
 }
 
+TEST(UnpackRow, GivesWhatWasPacked) {
+  ThreadPool pool(2);
+  for (DType type : kAllTypes) {
+    const Stored stored(type, 35, 256, 21);
+    const PackedMatrix packed = pack(stored.view(), PackMode::kKeep, pool);
+    std::vector<float> expected(256), out(256);
+    for (std::int64_t row : {0, 17, 34}) {
+      decode_row(stored.view(), row, expected.data());
+      unpack_row(packed, row, out.data());
+      for (size_t k = 0; k < 256; ++k) {
+        EXPECT_NEAR(out[k], expected[k], 1e-5f * (1e-2f + std::fabs(expected[k]))) << name_of(type);
+      }
+    }
+  }
+}
+
 TEST(Pack, LargeQ4ScalesDoNotOverflowTheMinimum) {
   ThreadPool pool(1);
   Stored stored(DType::kQ4_0, 16, 32, 4);

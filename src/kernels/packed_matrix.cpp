@@ -194,4 +194,47 @@ PackedMatrix pack(const TensorView& matrix, PackMode mode, ThreadPool& pool) {
   return packed;
 }
 
+void unpack_row(const PackedMatrix& matrix, std::int64_t output, float* out) {
+  const std::byte* panel = matrix.data.data() + output / kPanel * matrix.panel_bytes;
+  const auto lane = static_cast<int>(output % kPanel);
+  const auto half = [&](const std::byte* at, std::int64_t index) {
+    return f32_from_f16(half_bits(at + 2 * index));
+  };
+  const auto number = [&](const std::byte* at, std::int64_t index) {
+    float value;
+    std::memcpy(&value, at + 4 * index, 4);
+    return value;
+  };
+  for (std::int64_t k = 0; k < matrix.k; ++k) {
+    const std::int64_t i = k % kBlock;
+    switch (matrix.format) {
+      case WeightFormat::kF32: out[k] = number(panel + k * 64, lane); break;
+      case WeightFormat::kF16: out[k] = half(panel + k * 32, lane); break;
+      case WeightFormat::kBF16:
+        out[k] = f32_from_bf16(half_bits(panel + k / 2 * 64 + 4 * lane + k % 2 * 2));
+        break;
+      case WeightFormat::kQ4: {
+        const std::byte* block = panel + k / kBlock * kQ4Bytes;
+        const std::byte byte = block[64 + 64 * (i / 8) + 4 * lane + i % 4];
+        const int q = std::to_integer<int>(i % 8 < 4 ? byte & std::byte{15} : byte >> 4);
+        out[k] = half(block, lane) * static_cast<float>(q) + half(block + 32, lane);
+        break;
+      }
+      case WeightFormat::kQ8: {
+        const std::byte* block = panel + k / kBlock * kQ8Bytes;
+        const auto q = static_cast<std::int8_t>(block[32 + 64 * (i / 4) + 4 * lane + i % 4]);
+        out[k] = half(block, lane) * static_cast<float>(q);
+        break;
+      }
+      case WeightFormat::kQ8Sub: {
+        const std::byte* block = panel + k / kBlock * kQ8SubBytes;
+        const auto q = static_cast<std::int8_t>(block[192 + 64 * (i / 4) + 4 * lane + i % 4]);
+        out[k] = number(block, i / 16 * 16 + lane) * static_cast<float>(q) +
+                 number(block + 128, lane);
+        break;
+      }
+    }
+  }
+}
+
 }  // namespace quern::kernels

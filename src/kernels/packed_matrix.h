@@ -40,4 +40,7 @@ WeightFormat packed_format(DType stored, PackMode mode);
 // Packs rows of `matrix` on all threads of `pool`. Throws: kOutOfMemory.
 PackedMatrix pack(const TensorView& matrix, PackMode mode, ThreadPool& pool);
 
+// Row `output` as f32 [k]: the embedding lookup reads the same copy that the tied head multiplies.
+void unpack_row(const PackedMatrix& matrix, std::int64_t output, float* out);
+
 }  // namespace quern::kernels

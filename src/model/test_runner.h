@@ -1,0 +1,72 @@
+// Runs a model without the engine, for golden tests: one sequence at a time, logits on demand.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "attention/select.h"
+#include "cache/kv_store.h"
+#include "checkpoint/checkpoint.h"
+#include "model/model.h"
+
+namespace quern::model {
+
+class TestRunner {
+ public:
+  TestRunner(const std::string& path, const std::string& backend, kernels::PackMode pack,
+             attention::KvType kv, int threads = 2)
+      : pool_(threads), metadata_(checkpoint::read_metadata(path)) {
+    const Family& family = find_family(metadata_.config);
+    family.check(metadata_.config);
+    const auto weights = checkpoint::open_weights(metadata_);
+    LoadOptions options;
+    options.pack = pack;
+    options.max_tokens = kMaxTokens;
+    options.max_rows = kMaxTokens;
+    model_ = family.load(metadata_, *weights, pool_, options);
+    attention::NeedsOptions asked;
+    asked.kv_type = kv;
+    const auto needs = attention::needs_of(metadata_.config, path, asked);
+    const attention::BackendRow& row = attention::find_backend(backend);
+    backend_ = row.create(pool_);
+    const auto layout = row.kv_layouts(needs).at(0);
+    for (std::int32_t page = 0; page < kPages; ++page) pages_.push_back(kPages - 1 - page);
+    store_ = std::make_unique<cache::KvStore>(layout, metadata_.config.layers, kPages);
+  }
+
+  std::int64_t vocab() const { return model_->vocab(); }
+
+  // Appends tokens after the `cached` ones already stored; logits of all of them [n, vocab].
+  std::vector<float> append(std::span<const std::int32_t> ids, std::int32_t cached,
+                            std::int32_t chunk = kMaxTokens) {
+    std::vector<float> logits;
+    for (size_t begin = 0; begin < ids.size(); begin += static_cast<size_t>(chunk)) {
+      const auto count = std::min(ids.size() - begin, static_cast<size_t>(chunk));
+      Batch batch;
+      for (size_t i = 0; i < count; ++i) {
+        batch.token_ids.push_back(ids[begin + i]);
+        batch.positions.push_back(cached + static_cast<std::int32_t>(begin + i));
+        batch.logit_rows.push_back(static_cast<std::int32_t>(i));
+      }
+      const auto length = static_cast<std::int32_t>(count);
+      batch.sequences = {{0, length, cached + static_cast<std::int32_t>(begin) + length, pages_}};
+      std::vector<float> part(count * static_cast<size_t>(vocab()));
+      model_->forward(batch, *backend_, *store_, part.data());
+      logits.insert(logits.end(), part.begin(), part.end());
+    }
+    return logits;
+  }
+
+ private:
+  static constexpr std::int32_t kMaxTokens = 256, kPages = 64;
+  ThreadPool pool_;
+  checkpoint::Metadata metadata_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<attention::AttentionBackend> backend_;
+  std::vector<std::int32_t> pages_;
+  std::unique_ptr<cache::KvStore> store_;
+};
+
+}  // namespace quern::model

@@ -1,0 +1,37 @@
+// Takes tensors out of a checkpoint for a model family: finds them by name, checks their shapes,
+// packs them, tells the progress and lets the file's pages go.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "checkpoint/checkpoint.h"
+#include "kernels/packed_matrix.h"
+#include "model/model.h"
+
+namespace quern::model {
+
+class WeightLoader {
+ public:
+  WeightLoader(const checkpoint::Weights& weights, ThreadPool& pool, const LoadOptions& options);
+
+  bool has(const std::string& name) const;
+  // A matrix [outputs, k], packed. Throws: kTensorMissing, kTensorShapeWrong, kOutOfMemory.
+  kernels::PackedMatrix matrix(const std::string& name, std::int64_t outputs, std::int64_t k);
+  // A vector [count] as f32. Throws: kTensorMissing, kTensorShapeWrong.
+  std::vector<float> vector(const std::string& name, std::int64_t count);
+
+  std::int64_t packed_bytes() const { return packed_bytes_; }
+
+ private:
+  TensorView take(const std::string& name, const std::vector<std::int64_t>& shape);
+  void finish(const TensorView& tensor);
+
+  const checkpoint::Weights& weights_;
+  ThreadPool& pool_;
+  const LoadOptions& options_;
+  std::int64_t done_bytes_ = 0, total_bytes_ = 0, packed_bytes_ = 0;
+};
+
+}  // namespace quern::model
