@@ -1,0 +1,90 @@
+#include "server/error_pages.h"
+
+#include <cctype>
+#include <exception>
+#include <new>
+#include <nlohmann/json.hpp>
+
+namespace quern::server {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string snake_case(std::string_view symbol) {
+  std::string word;
+  for (const char c : symbol) {
+    const bool upper = std::isupper(static_cast<unsigned char>(c)) != 0;
+    if (upper && !word.empty()) word += '_';
+    word += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  return word;
+}
+
+std::string object(std::string_view message, const ErrorEntry& entry, std::string_view param,
+                   std::string_view hint) {
+  Json error = {{"message", valid_utf8(message)},
+                {"type", entry.type},
+                {"param", param.empty() ? Json(nullptr) : Json(valid_utf8(param))},
+                {"code", snake_case(entry.symbol)},
+                {"id", entry.id}};
+  if (!hint.empty()) error["hint"] = valid_utf8(hint);
+  return Json{{"error", std::move(error)}}.dump();
+}
+
+// Events carry the id as text, because programs that embed the engine see them too.
+const ErrorEntry& entry_of(const TokenEvent& event) {
+  if (event.finish_reason == FinishReason::kCancelled) {
+    return error_entry(ErrorId::kRequestCancelled);
+  }
+  for (const ErrorEntry& entry : kErrorEntries) {
+    if (event.error_id == entry.id || event.error_id == entry.symbol) return entry;
+  }
+  return error_entry(ErrorId::kHandlerFailed);
+}
+
+}  // namespace
+
+std::string error_body(const Error& error) {
+  return object(error.message(), error.entry(), error.field("param"), error.field("hint"));
+}
+
+Reply error_reply(const Error& error) {
+  Reply reply;
+  reply.status = error.entry().http_status;
+  reply.body = error_body(error);
+  if (reply.status == 401) reply.headers.emplace_back("WWW-Authenticate", "Bearer");
+  if (const std::string_view allowed = error.field("allowed"); reply.status == 405) {
+    reply.headers.emplace_back("Allow", allowed);
+  }
+  if (reply.status == 503) reply.headers.emplace_back("Retry-After", "1");
+  return reply;
+}
+
+std::string error_body(const TokenEvent& event) {
+  const ErrorEntry& entry = entry_of(event);
+  return object(event.error_message.empty() ? entry.message : event.error_message, entry, "", "");
+}
+
+Reply error_reply(const TokenEvent& event) {
+  Reply reply;
+  const bool known = event.error_http_status >= 400 && event.error_http_status <= 599;
+  reply.status = known ? event.error_http_status : entry_of(event).http_status;
+  reply.body = error_body(event);
+  return reply;
+}
+
+Error current_error() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::bad_alloc&) {
+    return Error(ErrorId::kOutOfMemory, {{"what", "a request"}, {"bytes", "the"}});
+  } catch (const std::exception& failure) {
+    return Error(ErrorId::kHandlerFailed, {{"what", failure.what()}});
+  } catch (...) {
+    return Error(ErrorId::kHandlerFailed, {{"what", "an unknown exception"}});
+  }
+}
+
+}  // namespace quern::server

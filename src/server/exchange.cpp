@@ -1,0 +1,89 @@
+#include "server/exchange.h"
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+namespace quern::server {
+
+namespace asio = boost::asio;
+
+Exchange::Exchange(asio::any_io_executor io, size_t max_unread_bytes)
+    : io_(io), signal_(io, asio::steady_timer::time_point::max()),
+      max_unread_bytes_(max_unread_bytes) {}
+
+void Exchange::submit(Engine& engine, std::vector<Request> requests) {
+  {
+    const std::lock_guard lock(mutex_);
+    engine_ = &engine;
+  }
+  for (size_t choice = 0; choice < requests.size() && !aborted_; ++choice) {
+    try {
+      const RequestId id = engine.submit(
+          requests[choice], [self = shared_from_this(), choice](const TokenEvent& event) {
+            self->push(choice, event);
+          });
+      const std::lock_guard lock(mutex_);
+      ids_.push_back(id);
+    } catch (...) {
+      abort();
+      throw;
+    }
+  }
+  // An abort that came while a request was being queued did not know its id.
+  if (aborted_) abort();
+}
+
+void Exchange::abort() {
+  aborted_ = true;
+  std::vector<RequestId> ids;
+  Engine* engine = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    ids.swap(ids_);
+    engine = engine_;
+  }
+  for (const RequestId id : ids) engine->cancel(id);
+  wake();
+}
+
+asio::awaitable<void> Exchange::wait() {
+  while (!aborted_) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!events_.empty()) co_return;
+    }
+    boost::system::error_code ignored;
+    co_await signal_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  }
+}
+
+std::vector<std::pair<size_t, TokenEvent>> Exchange::take() {
+  const std::lock_guard lock(mutex_);
+  unread_bytes_ = 0;
+  return std::exchange(events_, {});
+}
+
+void Exchange::push(size_t choice, const TokenEvent& event) {
+  bool first = false, overflow = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (aborted_) return;
+    first = events_.empty();
+    events_.emplace_back(choice, event);
+    unread_bytes_ += sizeof(event) + event.text.size() + event.token_ids.size() * 4;
+    overflow = unread_bytes_ > max_unread_bytes_;
+  }
+  if (overflow) {
+    // Not from here: the engine's thread must not wait for the locks of cancel().
+    asio::post(io_, [self = shared_from_this()] { self->abort(); });
+  } else if (first) {
+    wake();
+  }
+}
+
+void Exchange::wake() {
+  asio::post(io_, [self = shared_from_this()] { self->signal_.cancel(); });
+}
+
+}  // namespace quern::server

@@ -1,0 +1,178 @@
+// A test double of Engine: "generates" by repeating the prompt, one character a token, on a thread of
+// its own. Prompts that begin with '!' make it misbehave. Used by the tests of this folder.
+#pragma once
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "base/error.h"
+#include "quern/engine.h"
+
+namespace quern::server {
+
+class FakeEngine : public Engine {
+ public:
+  explicit FakeEngine(std::chrono::microseconds step = std::chrono::microseconds(200),
+                      size_t max_running = 100'000)
+      : step_(step), max_running_(max_running) {
+    info_.served_model_name = "m";
+    info_.model_path = "/models/<m>.gguf";
+    info_.attention_backend = "torch_native";
+    info_.context_length = 1000;
+    info_.has_chat_template = true;
+    thread_ = std::thread([this] { run(); });
+  }
+
+  ~FakeEngine() override {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+  RequestId submit(const Request& request, EventSink sink) override {
+    if (draining_) throw Error(ErrorId::kServerDraining);
+    Running running{text_of(request), request.sampling, std::move(sink), false, {}};
+    if (running.text.starts_with("!throw")) {
+      throw Error(ErrorId::kFieldOutOfRange,
+                  {{"param", "prompt"}, {"expected", "shorter"}, {"actual", "\xFF long"}});
+    }
+    if (running.text.empty()) running.text = "empty";
+    running.event.prompt_tokens = static_cast<std::int64_t>(running.text.size());
+    const std::lock_guard lock(mutex_);
+    ++stats_.requests_total;
+    queue_.emplace_back(++last_id_, std::move(running));
+    last_request_ = request;
+    changed_.notify_all();
+    return last_id_;
+  }
+
+  void cancel(RequestId id) override {
+    const std::lock_guard lock(mutex_);
+    for (auto& [key, running] : queue_) {
+      if (key == id) running.cancelled = true;
+    }
+    changed_.notify_all();
+  }
+
+  void drain(std::chrono::milliseconds limit) override {
+    std::unique_lock lock(mutex_);
+    draining_ = true;
+    if (changed_.wait_for(lock, limit, [this] { return queue_.empty(); })) return;
+    for (auto& [key, running] : queue_) running.cancelled = true;
+    changed_.wait(lock, [this] { return queue_.empty(); });
+  }
+
+  const EngineInfo& info() const override { return info_; }
+
+  EngineStats stats() const override {
+    const std::lock_guard lock(mutex_);
+    EngineStats stats = stats_;
+    stats.running = static_cast<std::int64_t>(std::min(queue_.size(), max_running_));
+    stats.queued = static_cast<std::int64_t>(queue_.size()) - stats.running;
+    return stats;
+  }
+
+  std::vector<std::int32_t> tokenize(const Request& request) const override {
+    const std::string text = text_of(request);
+    return {text.begin(), text.end()};
+  }
+  std::string detokenize(const std::vector<std::int32_t>& ids) const override {
+    return valid_utf8(std::string(ids.begin(), ids.end()));
+  }
+
+  Request last_request() const {
+    const std::lock_guard lock(mutex_);
+    return last_request_;
+  }
+
+ private:
+  struct Running {
+    std::string text;
+    SamplingParams sampling;
+    EventSink sink;
+    bool cancelled;
+    TokenEvent event;
+  };
+
+  static std::string text_of(const Request& request) {
+    if (request.prompt) return *request.prompt;
+    if (request.token_ids) return std::string(request.token_ids->begin(), request.token_ids->end());
+    std::string text;
+    for (const ChatMessage& message : request.messages.value_or(std::vector<ChatMessage>())) {
+      text += message.content;
+    }
+    return text;
+  }
+
+  // True when the request has ended.
+  static bool step(Running* running) {
+    TokenEvent& event = running->event;
+    event.text.clear();
+    event.token_ids.clear();
+    if (running->cancelled) {
+      event.finish_reason = FinishReason::kCancelled;
+    } else if (running->text.starts_with("!fail") &&
+               event.completion_tokens == running->text[5] - '0') {
+      event.finish_reason = FinishReason::kError;
+      event.error_id = error_entry(ErrorId::kInternalError).id;
+      event.error_message = "numeric fault";
+      event.error_http_status = 500;
+    } else {
+      const size_t at = static_cast<size_t>(event.completion_tokens++);
+      const size_t seed = static_cast<size_t>(running->sampling.seed.value_or(0));
+      event.text = running->text[(at + seed) % running->text.size()];
+      event.token_ids = {static_cast<std::int32_t>(event.text[0])};
+      if (event.completion_tokens == running->sampling.max_tokens) {
+        event.finish_reason = FinishReason::kLength;
+      }
+      for (const std::string& stop : running->sampling.stop) {
+        if (event.text != stop) continue;
+        event.finish_reason = FinishReason::kStop;
+        event.matched_stop = stop;
+        event.text.clear();
+      }
+    }
+    running->sink(event);
+    return event.finish_reason != FinishReason::kNone;
+  }
+
+  void run() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [this] { return stop_ || !queue_.empty(); });
+      if (stop_) return;
+      size_t place = 0;
+      for (auto it = queue_.begin(); it != queue_.end();) {
+        const bool runs = place++ < max_running_ || it->second.cancelled;
+        const bool ends = runs && step(&it->second);
+        if (ends && it->second.cancelled) ++stats_.aborted_total;
+        it = ends ? queue_.erase(it) : std::next(it);
+      }
+      changed_.notify_all();
+      lock.unlock();
+      std::this_thread::sleep_for(step_);
+      lock.lock();
+    }
+  }
+
+  std::chrono::microseconds step_;
+  size_t max_running_;
+  EngineInfo info_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::pair<RequestId, Running>> queue_;
+  EngineStats stats_;
+  Request last_request_;
+  RequestId last_id_ = 0;
+  bool draining_ = false, stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace quern::server

@@ -1,0 +1,139 @@
+#include "server/native_api.h"
+
+#include <chrono>
+#include <limits>
+
+#include "base/error.h"
+#include "server/json_body.h"
+#include "server/sampling_fields.h"
+#include "server/sse.h"
+
+namespace quern::server {
+namespace {
+
+constexpr std::int64_t kDefaultNewTokens = 128;
+
+constexpr UnservedField kUnserved[] = {
+    {"input_embeds", Harmless::kEmpty, "text or input_ids"},
+    {"image_data", Harmless::kEmpty, "text or input_ids"},
+    {"audio_data", Harmless::kEmpty, "text or input_ids"},
+    {"video_data", Harmless::kEmpty, "text or input_ids"},
+    {"return_logprob", Harmless::kFalse, "requests without logprobs"},
+    {"logprob_start_len", Harmless::kMinusOne, "requests without logprobs"},
+    {"top_logprobs_num", Harmless::kZero, "requests without logprobs"},
+    {"token_ids_logprob", Harmless::kEmpty, "requests without logprobs"},
+    {"return_hidden_states", Harmless::kFalse, "return_hidden_states false"},
+    {"return_routed_experts", Harmless::kFalse, "return_routed_experts false"},
+    {"session_params", Harmless::kEmpty, "requests without a session"},
+    {"lora_path", Harmless::kEmpty, "the base model"},
+    {"custom_logit_processor", Harmless::kEmpty, "the usual sampling"},
+};
+
+constexpr UnservedField kUnservedSampling[] = {
+    {"n", Harmless::kOne, "an n of 1"},
+    {"min_new_tokens", Harmless::kZero, "a min_new_tokens of 0"},
+    {"frequency_penalty", Harmless::kZero, "a frequency_penalty of 0"},
+    {"presence_penalty", Harmless::kZero, "a presence_penalty of 0"},
+    {"repetition_penalty", Harmless::kOne, "a repetition_penalty of 1"},
+    {"stop_regex", Harmless::kEmpty, "plain stop strings"},
+    {"json_schema", Harmless::kEmpty, "requests without a grammar"},
+    {"regex", Harmless::kEmpty, "requests without a grammar"},
+    {"ebnf", Harmless::kEmpty, "requests without a grammar"},
+    {"structural_tag", Harmless::kEmpty, "requests without a grammar"},
+    {"no_stop_trim", Harmless::kFalse, "no_stop_trim false"},
+    {"logit_bias", Harmless::kEmpty, "an empty logit_bias"},
+    {"custom_params", Harmless::kEmpty, "the usual sampling"},
+};
+
+class NativeGeneration : public Generation {
+ public:
+  explicit NativeGeneration(std::string id) : id_(std::move(id)) {}
+
+  void add(size_t, const TokenEvent& event) override {
+    text_ += event.text;
+    ids_.insert(ids_.end(), event.token_ids.begin(), event.token_ids.end());
+    last_ = event;
+    added_ = true;
+  }
+
+  std::string frames() override {
+    if (!std::exchange(added_, false)) return {};
+    return sse_event(body());
+  }
+
+  std::string last_frames() override { return std::string(kSseDone); }
+
+  std::string body() override {
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin_;
+    JsonOut meta = {{"id", id_},
+                    {"finish_reason", finish_reason()},
+                    {"prompt_tokens", last_.prompt_tokens},
+                    {"completion_tokens", last_.completion_tokens},
+                    {"cached_tokens", 0},
+                    {"e2e_latency", elapsed.count()}};
+    return dump(JsonOut{{"text", text_}, {"output_ids", ids_}, {"meta_info", std::move(meta)}});
+  }
+
+ private:
+  JsonOut finish_reason() const {
+    if (last_.finish_reason == FinishReason::kNone) return nullptr;
+    if (last_.finish_reason == FinishReason::kLength) {
+      return {{"type", "length"}, {"length", last_.completion_tokens}};
+    }
+    if (!last_.matched_stop.empty()) return {{"type", "stop"}, {"matched", last_.matched_stop}};
+    return {{"type", "stop"}, {"matched", ids_.empty() ? JsonOut(nullptr) : JsonOut(ids_.back())}};
+  }
+
+  std::string id_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  std::string text_;
+  std::vector<std::int32_t> ids_;
+  TokenEvent last_;
+  bool added_ = false;
+};
+
+Request read_request(const Fields& fields) {
+  Request request;
+  const Json* text = fields.find("text");
+  const Json* ids = fields.find("input_ids");
+  if (!text == !ids) {
+    throw Error(ErrorId::kMissingField,
+                {{"param", "text"}, {"expected", "give either text or input_ids, and one of them"}});
+  }
+  if (text && text->is_array()) {
+    throw Error(ErrorId::kFieldNotServed, {{"param", "text"}, {"expected", "one text a request"}});
+  }
+  if (text) {
+    request.prompt = fields.text("text");
+    return request;
+  }
+  request.token_ids = token_ids(*ids, "input_ids");
+  if (ids->empty()) fields.out_of_range("input_ids", "not empty", *ids);
+  return request;
+}
+
+}  // namespace
+
+std::unique_ptr<Generation> read_generate(std::string_view body) {
+  const Json json = parse_object(body);
+  const Fields fields(json);
+  refuse_unserved(fields, kUnserved);
+  const Json* given = fields.find("sampling_params");
+  const Json none = Json::object();
+  if (given && !given->is_object()) fields.wrong_type("sampling_params", "an object", *given);
+  const Fields params(given ? *given : none, "sampling_params.");
+  refuse_unserved(params, kUnservedSampling);
+
+  Request request = read_request(fields);
+  request.sampling = read_sampling(params);
+  request.sampling.seed = params.seed("sampling_seed");
+  request.sampling.max_tokens =
+      params.integer("max_new_tokens", 1, std::numeric_limits<std::int64_t>::max())
+          .value_or(kDefaultNewTokens);
+  auto generation = std::make_unique<NativeGeneration>(fields.text("rid").value_or(fresh_id("")));
+  generation->stream = fields.boolean("stream").value_or(false);
+  generation->requests.push_back(std::move(request));
+  return generation;
+}
+
+}  // namespace quern::server

@@ -1,0 +1,282 @@
+#include "server/openai_api.h"
+
+#include <ctime>
+#include <limits>
+#include <optional>
+
+#include "base/error.h"
+#include "server/chat_messages.h"
+#include "server/json_body.h"
+#include "server/sampling_fields.h"
+#include "server/sse.h"
+
+namespace quern::server {
+namespace {
+
+constexpr std::int64_t kMaxChoices = 8;     // of one prompt
+constexpr size_t kMaxRequests = 128;        // of one POST
+constexpr std::int64_t kCompletionTokens = 16;
+constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
+
+// Fields of OpenAI and SGLang that would change the answer.
+constexpr UnservedField kUnserved[] = {
+    {"tools", Harmless::kEmpty, "requests without tools"},
+    {"tool_choice", Harmless::kNoneWord, "tool_choice \"none\""},
+    {"functions", Harmless::kEmpty, "requests without functions"},
+    {"function_call", Harmless::kNoneWord, "function_call \"none\""},
+    {"response_format", Harmless::kPlainText, "response_format {\"type\":\"text\"}"},
+    {"logprobs", Harmless::kFalse, "requests without logprobs"},
+    {"top_logprobs", Harmless::kZero, "requests without top_logprobs"},
+    {"logit_bias", Harmless::kEmpty, "an empty logit_bias"},
+    {"presence_penalty", Harmless::kZero, "a presence_penalty of 0"},
+    {"frequency_penalty", Harmless::kZero, "a frequency_penalty of 0"},
+    {"repetition_penalty", Harmless::kOne, "a repetition_penalty of 1"},
+    {"audio", Harmless::kNothing, "requests for text"},
+    {"modalities", Harmless::kPlainText, "modalities [\"text\"]"},
+    {"prediction", Harmless::kNothing, "requests without prediction"},
+    {"web_search_options", Harmless::kNothing, "requests without web search"},
+    {"echo", Harmless::kFalse, "echo false"},
+    {"best_of", Harmless::kOne, "a best_of of 1"},
+    {"suffix", Harmless::kEmpty, "an empty suffix"},
+    {"min_tokens", Harmless::kZero, "a min_tokens of 0"},
+    {"regex", Harmless::kEmpty, "requests without a grammar"},
+    {"ebnf", Harmless::kEmpty, "requests without a grammar"},
+    {"json_schema", Harmless::kEmpty, "requests without a grammar"},
+    {"stop_regex", Harmless::kEmpty, "plain stop strings"},
+    {"no_stop_trim", Harmless::kFalse, "no_stop_trim false"},
+    {"input_ids", Harmless::kNothing, "token ids in `prompt` of /v1/completions"},
+    {"continue_final_message", Harmless::kFalse, "continue_final_message false"},
+    {"chat_template_kwargs", Harmless::kEmpty, "an empty chat_template_kwargs"},
+    {"lora_path", Harmless::kEmpty, "the base model"},
+    {"custom_logit_processor", Harmless::kEmpty, "the usual sampling"},
+};
+
+enum class Kind { kChat, kCompletion };
+
+std::string_view finish_word(FinishReason reason) {
+  return reason == FinishReason::kLength ? "length" : "stop";
+}
+
+class OpenAiGeneration : public Generation {
+ public:
+  OpenAiGeneration(Kind kind, const EngineInfo& info)
+      : kind_(kind),
+        model_(info.served_model_name),
+        id_(fresh_id(kind == Kind::kChat ? "chatcmpl-" : "cmpl-")),
+        created_(std::time(nullptr)) {}
+
+  void add(size_t choice, const TokenEvent& event) override {
+    Choice& state = choices_[choice];
+    state.prompt_tokens = event.prompt_tokens;
+    state.completion_tokens = event.completion_tokens;
+    state.reason = event.finish_reason;
+    if (!stream) {
+      state.text += event.text;
+      return;
+    }
+    if (kind_ == Kind::kChat && !state.opened) {
+      frame(choice, {{"role", "assistant"}, {"content", ""}}, "", FinishReason::kNone);
+    }
+    state.opened = true;
+    if (!event.text.empty()) {
+      frame(choice, {{"content", event.text}}, event.text, FinishReason::kNone);
+    }
+    if (event.finish_reason != FinishReason::kNone) {
+      frame(choice, JsonOut::object(), "", event.finish_reason);
+    }
+  }
+
+  std::string frames() override { return std::exchange(frames_, {}); }
+
+  std::string last_frames() override {
+    std::string text;
+    if (include_usage) {
+      JsonOut chunk = head(true);
+      chunk["choices"] = JsonOut::array();
+      chunk["usage"] = usage();
+      text = sse_event(dump(chunk));
+    }
+    return text.append(kSseDone);
+  }
+
+  std::string body() override {
+    JsonOut answer = head(false);
+    JsonOut list = JsonOut::array();
+    for (size_t i = 0; i < choices_.size(); ++i) {
+      JsonOut choice = {{"index", i}};
+      if (kind_ == Kind::kChat) {
+        choice["message"] = {{"role", "assistant"}, {"content", choices_[i].text}};
+      } else {
+        choice["text"] = choices_[i].text;
+      }
+      choice["logprobs"] = nullptr;
+      choice["finish_reason"] = finish_word(choices_[i].reason);
+      list.push_back(std::move(choice));
+    }
+    answer["choices"] = std::move(list);
+    answer["usage"] = usage();
+    return dump(answer);
+  }
+
+  // `prompts` × `count` requests, with seeds that differ among the choices of one prompt.
+  void set_requests(std::vector<Request> prompts, size_t count) {
+    choices_per_prompt_ = count;
+    for (Request& prompt : prompts) {
+      for (size_t i = 0; i < count; ++i) {
+        Request& request = requests.emplace_back(i + 1 < count ? prompt : std::move(prompt));
+        if (request.sampling.seed) *request.sampling.seed += i;
+      }
+    }
+    choices_.resize(requests.size());
+  }
+
+  bool include_usage = false;
+
+ private:
+  struct Choice {
+    bool opened = false;
+    std::string text;
+    FinishReason reason = FinishReason::kNone;
+    std::int64_t prompt_tokens = 0, completion_tokens = 0;
+  };
+
+  JsonOut head(bool chunk) const {
+    const char* object = "text_completion";
+    if (kind_ == Kind::kChat) object = chunk ? "chat.completion.chunk" : "chat.completion";
+    return {{"id", id_}, {"object", object}, {"created", created_}, {"model", model_}};
+  }
+
+  void frame(size_t index, JsonOut delta, std::string_view text, FinishReason reason) {
+    JsonOut choice = {{"index", index}};
+    if (kind_ == Kind::kChat) {
+      choice["delta"] = std::move(delta);
+    } else {
+      choice["text"] = text;
+    }
+    choice["logprobs"] = nullptr;
+    choice["finish_reason"] =
+        reason == FinishReason::kNone ? JsonOut(nullptr) : JsonOut(finish_word(reason));
+    JsonOut chunk = head(true);
+    chunk["choices"] = JsonOut::array({std::move(choice)});
+    if (include_usage) chunk["usage"] = nullptr;
+    frames_ += sse_event(dump(chunk));
+  }
+
+  // The choices of one prompt share it, so it counts once.
+  JsonOut usage() const {
+    std::int64_t prompt = 0, completion = 0;
+    for (size_t i = 0; i < choices_.size(); ++i) {
+      if (i % choices_per_prompt_ == 0) prompt += choices_[i].prompt_tokens;
+      completion += choices_[i].completion_tokens;
+    }
+    return {{"prompt_tokens", prompt},
+            {"completion_tokens", completion},
+            {"total_tokens", prompt + completion}};
+  }
+
+  Kind kind_;
+  std::string model_, id_;
+  std::int64_t created_;
+  size_t choices_per_prompt_ = 1;
+  std::vector<Choice> choices_;
+  std::string frames_;
+};
+
+void check_model(const Fields& fields, const EngineInfo& info) {
+  const std::string model = fields.text("model").value_or("");
+  if (model.empty() || model == "default" || model == info.served_model_name) return;
+  throw Error(ErrorId::kModelNotFound,
+              {{"param", "model"}, {"model", model}, {"served", info.served_model_name}});
+}
+
+void read_stream(const Fields& fields, OpenAiGeneration* generation) {
+  generation->stream = fields.boolean("stream").value_or(false);
+  const Json* options = fields.find("stream_options");
+  if (!options) return;
+  if (!options->is_object()) fields.wrong_type("stream_options", "an object", *options);
+  if (!generation->stream) {
+    fields.out_of_range("stream_options", "absent unless stream is true", *options);
+  }
+  generation->include_usage =
+      Fields(*options, "stream_options.").boolean("include_usage").value_or(false);
+}
+
+SamplingParams read_openai_sampling(const Fields& fields, Kind kind) {
+  SamplingParams sampling = read_sampling(fields);
+  sampling.seed = fields.seed("seed");
+  const auto old_name = fields.integer("max_tokens", 1, kNoLimit);
+  const auto new_name = fields.integer("max_completion_tokens", 1, kNoLimit);
+  const std::int64_t unset = kind == Kind::kCompletion ? kCompletionTokens : -1;
+  sampling.max_tokens = new_name ? *new_name : old_name.value_or(unset);
+  return sampling;
+}
+
+// A prompt is a text, token ids, or an array of either.
+std::vector<Request> read_prompts(const Fields& fields) {
+  const Json* prompt = fields.find("prompt");
+  if (!prompt) {
+    throw Error(ErrorId::kMissingField,
+                {{"param", "prompt"}, {"expected", "a text or token ids are needed"}});
+  }
+  constexpr std::string_view kExpected = "a string, token ids, or an array of either";
+  std::vector<Request> requests;
+  const auto add = [&](const Json& one) {
+    Request& request = requests.emplace_back();
+    if (one.is_string()) {
+      request.prompt = one.get<std::string>();
+    } else if (one.is_array() && !one.empty()) {
+      request.token_ids = token_ids(one, "prompt");
+    } else if (one.is_array()) {
+      fields.out_of_range("prompt", "not empty", *prompt);
+    } else {
+      fields.wrong_type("prompt", kExpected, one);
+    }
+  };
+  const bool many = prompt->is_array() && !prompt->empty() && !prompt->front().is_number();
+  if (!many) {
+    add(*prompt);
+    return requests;
+  }
+  if (prompt->size() > kMaxRequests) {
+    fields.out_of_range("prompt", fmt::format("at most {} prompts", kMaxRequests), *prompt);
+  }
+  for (const Json& one : *prompt) add(one);
+  return requests;
+}
+
+std::unique_ptr<Generation> read(Kind kind, std::string_view body, const EngineInfo& info) {
+  const Json json = parse_object(body);
+  const Fields fields(json);
+  check_model(fields, info);
+  refuse_unserved(fields, kUnserved);
+  auto generation = std::make_unique<OpenAiGeneration>(kind, info);
+  read_stream(fields, generation.get());
+  const auto count = static_cast<size_t>(fields.integer("n", 1, kMaxChoices).value_or(1));
+  const SamplingParams sampling = read_openai_sampling(fields, kind);
+
+  std::vector<Request> prompts;
+  if (kind == Kind::kChat) {
+    prompts.emplace_back().messages = read_messages(fields);
+  } else {
+    prompts = read_prompts(fields);
+  }
+  if (prompts.size() * count > kMaxRequests) {
+    fields.out_of_range("n", fmt::format("such that all prompts have at most {} choices together",
+                                         kMaxRequests), Json(count));
+  }
+  for (Request& prompt : prompts) prompt.sampling = sampling;
+  generation->set_requests(std::move(prompts), count);
+  return generation;
+}
+
+}  // namespace
+
+std::unique_ptr<Generation> read_chat_completion(std::string_view body, const EngineInfo& info) {
+  return read(Kind::kChat, body, info);
+}
+
+std::unique_ptr<Generation> read_completion(std::string_view body, const EngineInfo& info) {
+  return read(Kind::kCompletion, body, info);
+}
+
+}  // namespace quern::server

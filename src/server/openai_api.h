@@ -1,0 +1,18 @@
+// POST /v1/chat/completions and /v1/completions: OpenAI's requests, answers and stream chunks.
+// Called by connection.cpp on a worker thread.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "quern/engine.h"
+#include "server/generation.h"
+
+namespace quern::server {
+
+// Throws: kInvalidJson, kMissingField, kWrongFieldType, kFieldOutOfRange, kFieldNotServed,
+// kModelNotFound.
+std::unique_ptr<Generation> read_chat_completion(std::string_view body, const EngineInfo& info);
+std::unique_ptr<Generation> read_completion(std::string_view body, const EngineInfo& info);
+
+}  // namespace quern::server

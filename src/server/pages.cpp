@@ -1,0 +1,166 @@
+#include "server/pages.h"
+
+#include <ctime>
+#include <optional>
+
+#include "base/error.h"
+#include "server/chat_messages.h"
+#include "server/json_body.h"
+
+namespace quern::server {
+namespace {
+
+Reply json_reply(const JsonOut& json) {
+  Reply reply;
+  reply.body = dump(json);
+  return reply;
+}
+
+JsonOut model_card(const EngineInfo& info) {
+  static const std::int64_t started = std::time(nullptr);
+  return {{"id", info.served_model_name},
+          {"object", "model"},
+          {"created", started},
+          {"owned_by", "quern"},
+          {"root", info.model_path},
+          {"parent", nullptr},
+          {"max_model_len", info.context_length}};
+}
+
+std::optional<int> hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return std::nullopt;
+}
+
+std::string percent_decoded(std::string_view text) {
+  std::string decoded;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '%' && i + 2 < text.size()) {
+      const auto high = hex_digit(text[i + 1]), low = hex_digit(text[i + 2]);
+      if (high && low) {
+        decoded += static_cast<char>(*high * 16 + *low);
+        i += 2;
+        continue;
+      }
+    }
+    decoded += text[i];
+  }
+  return decoded;
+}
+
+Reply model_page(std::string_view name, const EngineInfo& info) {
+  const std::string model = percent_decoded(name);
+  if (model == info.served_model_name) return json_reply(model_card(info));
+  throw Error(ErrorId::kModelNotFound,
+              {{"param", "model"}, {"model", model}, {"served", info.served_model_name}});
+}
+
+Reply model_info(const EngineInfo& info) {
+  return json_reply({{"model_path", info.model_path},
+                     {"tokenizer_path", info.model_path},
+                     {"is_generation", true},
+                     {"served_model_name", info.served_model_name},
+                     {"model_name", info.model_name},
+                     {"architectures", JsonOut::array({info.architecture})},
+                     {"vocab_size", info.vocab},
+                     {"num_hidden_layers", info.layers},
+                     {"context_length", info.context_length},
+                     {"has_chat_template", info.has_chat_template}});
+}
+
+Reply server_info(const Engine& engine) {
+  const EngineInfo& info = engine.info();
+  const EngineStats stats = engine.stats();
+  return json_reply({{"model_path", info.model_path},
+                     {"served_model_name", info.served_model_name},
+                     {"attention_backend", info.attention_backend},
+                     {"attention_backend_reason", info.attention_backend_reason},
+                     {"dtype", info.dtype},
+                     {"kv_cache_dtype", info.kv_cache_dtype},
+                     {"isa", info.isa},
+                     {"hardware", info.hardware},
+                     {"threads", info.threads},
+                     {"context_length", info.context_length},
+                     {"page_size", info.page_size},
+                     {"max_running_requests", info.max_running_requests},
+                     {"chunked_prefill_size", info.chunked_prefill_size},
+                     {"max_total_num_tokens", info.pages_total * info.page_size},
+                     {"kv_bytes_per_token", info.kv_bytes_per_token},
+                     {"weight_bytes", info.weight_bytes},
+                     {"load_seconds", info.load_seconds},
+                     {"running", stats.running},
+                     {"queued", stats.queued},
+                     {"pages_used", stats.pages_used},
+                     {"pages_total", stats.pages_total},
+                     {"requests_total", stats.requests_total},
+                     {"aborted_total", stats.aborted_total},
+                     {"prompt_tokens_total", stats.prompt_tokens_total},
+                     {"generation_tokens_total", stats.generation_tokens_total},
+                     {"steps_total", stats.steps_total}});
+}
+
+Reply tokenize(std::string_view body, const Engine& engine) {
+  const Json json = parse_object(body);
+  const Fields fields(json);
+  Request request;
+  if (fields.find("messages")) {
+    request.messages = read_messages(fields);
+  } else if (auto text = fields.text("prompt"); text || (text = fields.text("text"))) {
+    request.prompt = std::move(text);
+  } else {
+    throw Error(ErrorId::kMissingField,
+                {{"param", "prompt"}, {"expected", "give either prompt or messages"}});
+  }
+  const std::vector<std::int32_t> ids = engine.tokenize(request);
+  return json_reply({{"tokens", ids},
+                     {"count", ids.size()},
+                     {"max_model_len", engine.info().context_length}});
+}
+
+Reply detokenize(std::string_view body, const Engine& engine) {
+  const Json json = parse_object(body);
+  const Json* tokens = Fields(json).find("tokens");
+  if (!tokens) {
+    throw Error(ErrorId::kMissingField,
+                {{"param", "tokens"}, {"expected", "an array of token ids is needed"}});
+  }
+  return json_reply({{"text", engine.detokenize(token_ids(*tokens, "tokens"))}});
+}
+
+}  // namespace
+
+Reply page(const Route& route, const HttpRequest& request, const Engine& engine,
+           const ServerFacts& facts) {
+  switch (route.action) {
+    case Action::kIndex: {
+      Reply reply;
+      reply.content_type = "text/html; charset=utf-8";
+      reply.body = index_page(engine.info(), facts);
+      return reply;
+    }
+    case Action::kHealth: {
+      Reply reply;
+      reply.status = facts.draining ? 503 : 200;
+      reply.content_type = "text/plain";
+      return reply;
+    }
+    case Action::kModels:
+      return json_reply(
+          {{"object", "list"}, {"data", JsonOut::array({model_card(engine.info())})}});
+    case Action::kModel:
+      return model_page(std::string_view(request.path).substr(route.path.size()), engine.info());
+    case Action::kModelInfo: return model_info(engine.info());
+    case Action::kServerInfo: return server_info(engine);
+    case Action::kTokenize: return tokenize(request.body, engine);
+    case Action::kDetokenize: return detokenize(request.body, engine);
+    case Action::kChatCompletion:
+    case Action::kCompletion:
+    case Action::kGenerate: break;
+  }
+  CHECK(!route.generates(), route.path);
+  return {};
+}
+
+}  // namespace quern::server

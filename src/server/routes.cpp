@@ -1,0 +1,56 @@
+#include "server/routes.h"
+
+#include "base/error.h"
+
+namespace quern::server {
+namespace {
+
+constexpr std::string_view kRead = "GET, HEAD, OPTIONS";
+constexpr std::string_view kWrite = "POST, OPTIONS";
+
+constexpr Route kRoutes[] = {
+    {"/", false, kRead, Action::kIndex},
+    {"/health", false, kRead, Action::kHealth},
+    {"/health_generate", false, kRead, Action::kHealth},
+    {"/v1/models", false, kRead, Action::kModels},
+    {"/v1/models/", true, kRead, Action::kModel},
+    {"/model_info", false, kRead, Action::kModelInfo},
+    {"/get_model_info", false, kRead, Action::kModelInfo},
+    {"/server_info", false, kRead, Action::kServerInfo},
+    {"/get_server_info", false, kRead, Action::kServerInfo},
+    {"/tokenize", false, kWrite, Action::kTokenize},
+    {"/v1/tokenize", false, kWrite, Action::kTokenize},
+    {"/detokenize", false, kWrite, Action::kDetokenize},
+    {"/v1/detokenize", false, kWrite, Action::kDetokenize},
+    {"/v1/chat/completions", false, kWrite, Action::kChatCompletion},
+    {"/v1/completions", false, kWrite, Action::kCompletion},
+    {"/generate", false, kWrite, Action::kGenerate},
+};
+
+bool takes(const Route& route, std::string_view method) {
+  std::string_view rest = route.methods;
+  while (!rest.empty()) {
+    const size_t end = rest.find(", ");
+    if (rest.substr(0, end) == method) return true;
+    rest.remove_prefix(end == rest.npos ? rest.size() : end + 2);
+  }
+  return false;
+}
+
+}  // namespace
+
+const Route& find_route(std::string_view method, std::string_view path) {
+  for (const Route& route : kRoutes) {
+    const bool here = route.prefix ? path.starts_with(route.path) && path.size() > route.path.size()
+                                   : path == route.path;
+    if (!here) continue;
+    if (!takes(route, method)) {
+      throw Error(ErrorId::kMethodNotAllowed,
+                  {{"path", path}, {"method", method}, {"allowed", route.methods}});
+    }
+    return route;
+  }
+  throw Error(ErrorId::kRouteNotFound, {{"path", path}});
+}
+
+}  // namespace quern::server

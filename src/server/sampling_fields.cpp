@@ -1,0 +1,88 @@
+#include "server/sampling_fields.h"
+
+#include <limits>
+
+#include "base/error.h"
+
+namespace quern::server {
+namespace {
+
+constexpr double kMaxTemperature = 100.0;
+constexpr double kGreedyTemperature = 1e-6;  // below, logits / temperature may overflow
+
+std::vector<std::string> read_stop(const Fields& fields) {
+  const Json* value = fields.find("stop");
+  if (!value) return {};
+  std::vector<std::string> stop;
+  if (value->is_string()) {
+    stop.push_back(value->get<std::string>());
+  } else if (value->is_array()) {
+    if (value->size() > kMaxStopStrings) {
+      fields.out_of_range("stop", fmt::format("at most {} strings", kMaxStopStrings), *value);
+    }
+    for (const Json& text : *value) {
+      if (!text.is_string()) fields.wrong_type("stop", "a string or an array of strings", text);
+      stop.push_back(text.get<std::string>());
+    }
+  } else {
+    fields.wrong_type("stop", "a string or an array of strings", *value);
+  }
+  for (const std::string& text : stop) {
+    if (text.empty() || text.size() > kMaxStopStringBytes) {
+      fields.out_of_range("stop", fmt::format("strings of 1 to {} bytes", kMaxStopStringBytes),
+                          *value);
+    }
+  }
+  return stop;
+}
+
+bool asks_for_nothing(const Json& value, Harmless harmless) {
+  switch (harmless) {
+    case Harmless::kNothing: return false;
+    case Harmless::kFalse: return value == false;
+    case Harmless::kZero: return value.is_number() && value == 0;
+    case Harmless::kOne: return value.is_number() && value == 1;
+    case Harmless::kMinusOne: return value.is_number() && value == -1;
+    case Harmless::kEmpty:
+      return value.is_string() ? value.get_ref<const std::string&>().empty() : value.empty();
+    case Harmless::kNoneWord: return value == "none";
+    case Harmless::kPlainText:
+      return value == Json::array({"text"}) || value == Json{{"type", "text"}};
+  }
+  return false;
+}
+
+}  // namespace
+
+SamplingParams read_sampling(const Fields& fields) {
+  SamplingParams sampling;
+  sampling.temperature = fields.number("temperature", 0.0, kMaxTemperature).value_or(1.0);
+  sampling.top_p = fields.number("top_p", 0.0, 1.0).value_or(1.0);
+  sampling.top_k =
+      fields.integer("top_k", -1, std::numeric_limits<std::int64_t>::max()).value_or(-1);
+  sampling.min_p = fields.number("min_p", 0.0, 1.0).value_or(0.0);
+  if (sampling.temperature < kGreedyTemperature || sampling.top_p == 0.0) {
+    sampling.temperature = 0.0;
+    sampling.top_p = 1.0;
+  }
+  sampling.stop = read_stop(fields);
+  if (const Json* ids = fields.find("stop_token_ids")) {
+    if (ids->size() > kMaxStopTokens) {
+      fields.out_of_range("stop_token_ids", fmt::format("at most {} ids", kMaxStopTokens), *ids);
+    }
+    sampling.stop_token_ids = token_ids(*ids, fields.param("stop_token_ids"));
+  }
+  sampling.ignore_eos = fields.boolean("ignore_eos").value_or(false);
+  return sampling;
+}
+
+void refuse_unserved(const Fields& fields, std::span<const UnservedField> unserved) {
+  for (const UnservedField& field : unserved) {
+    const Json* value = fields.find(field.name);
+    if (!value || asks_for_nothing(*value, field.harmless)) continue;
+    throw Error(ErrorId::kFieldNotServed,
+                {{"param", fields.param(field.name)}, {"expected", field.instead}});
+  }
+}
+
+}  // namespace quern::server

@@ -1,0 +1,35 @@
+// The sampling fields that the OpenAI and the native API share, and the list of fields that exist in
+// those APIs but are not served: asking for one of them is an error, never silence.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "quern/types.h"
+#include "server/json_body.h"
+
+namespace quern::server {
+
+inline constexpr size_t kMaxStopStrings = 16;
+inline constexpr size_t kMaxStopStringBytes = 4096;
+inline constexpr size_t kMaxStopTokens = 1024;
+
+// Reads temperature, top_p, top_k, min_p, stop, stop_token_ids and ignore_eos. A temperature below
+// 1e-6 and a top_p of 0 are greedy. Throws: kWrongFieldType, kFieldOutOfRange.
+SamplingParams read_sampling(const Fields& fields);
+
+// A value that asks for nothing and is therefore let through.
+enum class Harmless { kNothing, kFalse, kZero, kOne, kEmpty, kNoneWord, kPlainText, kMinusOne };
+
+struct UnservedField {
+  std::string_view name;
+  Harmless harmless;
+  std::string_view instead;  // what this version takes
+};
+
+// Throws: kFieldNotServed for the first of `unserved` that asks for something.
+void refuse_unserved(const Fields& fields, std::span<const UnservedField> unserved);
+
+}  // namespace quern::server
