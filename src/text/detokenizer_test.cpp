@@ -24,17 +24,17 @@ const std::vector<std::pair<std::string, std::string>> kCases = {
     {"\xEF\xBB\xBFx", "\xEF\xBB\xBFx"},
     {"\x80", kR},
     {"a\x80\xBF z", "a" + kR + kR + " z"},
-    {"\xC0\xAF", kR + kR},                          // overlong "/"
+    {"\xC0\xAF", kR + kR},  // overlong "/"
     {"\xC1\xBF", kR + kR},
-    {"\xE0\x80\xAF", kR + kR + kR},                 // overlong, three bytes
+    {"\xE0\x80\xAF", kR + kR + kR},  // overlong, three bytes
     {"\xE0\x9F\xBF", kR + kR + kR},
-    {"\xF0\x80\x80\xAF", kR + kR + kR + kR},        // overlong, four bytes
+    {"\xF0\x80\x80\xAF", kR + kR + kR + kR},  // overlong, four bytes
     {"\xF0\x8F\xBF\xBF", kR + kR + kR + kR},
-    {"\xED\xA0\x80", kR + kR + kR},                 // surrogates
+    {"\xED\xA0\x80", kR + kR + kR},  // surrogates
     {"\xED\xBF\xBF", kR + kR + kR},
     {"\xED\x9F\xBF", "\xED\x9F\xBF"},
     {"\xF4\x8F\xBF\xBF", "\xF4\x8F\xBF\xBF"},
-    {"\xF4\x90\x80\x80", kR + kR + kR + kR},        // past U+10FFFF
+    {"\xF4\x90\x80\x80", kR + kR + kR + kR},  // past U+10FFFF
     {"\xF5\x80\x80\x80", kR + kR + kR + kR},
     {"\xFE\xFF", kR + kR},
     {"\xC3", kR},
@@ -90,7 +90,8 @@ TEST(Detokenizer, GivesTheSameTextHoweverTheBytesAreCut) {
 
 // Every string of up to four bytes over the borders of UTF-8's ranges, cut at every place.
 TEST(Detokenizer, AgreesWithItselfOnAllShortStringsOfBorderBytes) {
-  const std::string border = "a\x80\x8F\x90\x9F\xA0\xBF\xC1\xC2\xDF\xE0\xE1\xED\xEF\xF0\xF1\xF4\xF5"s;
+  const std::string border =
+      "a\x80\x8F\x90\x9F\xA0\xBF\xC1\xC2\xDF\xE0\xE1\xED\xEF\xF0\xF1\xF4\xF5"s;
   std::vector<std::string> strings = {""};
   for (size_t begin = 0, length = 0; length < 4; ++length) {
     const size_t end = strings.size();

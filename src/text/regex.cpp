@@ -1,0 +1,97 @@
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include "text/regex.h"
+
+#include <pcre2.h>
+
+#include <array>
+
+#include "base/error.h"
+#include "text/regex_dialect.h"
+
+namespace quern::text {
+namespace {
+
+constexpr std::size_t kMaxPattern = 16384;
+constexpr std::uint32_t kMatchLimit = 10'000'000;
+constexpr std::uint32_t kHeapLimitKib = 65536;  // of the interpreter, where there is no JIT
+constexpr std::size_t kJitStack = std::size_t{1} << 20;
+
+[[noreturn]] void out_of_memory(std::size_t bytes) {
+  throw Error(ErrorId::kOutOfMemory, {{"what", "splitting text"}, {"bytes", bytes}});
+}
+
+}  // namespace
+
+struct MatchScratch::State {
+  pcre2_match_data* data = nullptr;
+  pcre2_match_context* context = nullptr;
+  pcre2_jit_stack* stack = nullptr;
+
+  ~State() {
+    pcre2_match_data_free(data);
+    pcre2_match_context_free(context);
+    pcre2_jit_stack_free(stack);
+  }
+};
+
+MatchScratch::MatchScratch() : state_(std::make_unique<State>()) {
+  state_->data = pcre2_match_data_create(1, nullptr);
+  state_->context = pcre2_match_context_create(nullptr);
+  state_->stack = pcre2_jit_stack_create(32 * 1024, kJitStack, nullptr);
+  if (state_->data == nullptr || state_->context == nullptr || state_->stack == nullptr) {
+    out_of_memory(kJitStack);
+  }
+  pcre2_set_match_limit(state_->context, kMatchLimit);
+  pcre2_set_heap_limit(state_->context, kHeapLimitKib);
+  pcre2_jit_stack_assign(state_->context, nullptr, state_->stack);
+}
+
+MatchScratch::~MatchScratch() = default;
+
+struct Regex::Code {
+  pcre2_code* code = nullptr;
+  ~Code() { pcre2_code_free(code); }
+};
+
+Regex::Regex(std::string_view pattern, bool literal, std::string_view origin) {
+  if (pattern.size() > kMaxPattern) {
+    throw Error(ErrorId::kTokenizerInvalid,
+                {{"origin", origin},
+                 {"what", fmt::format("a split pattern of {} bytes (at most {})", pattern.size(),
+                                      kMaxPattern)}});
+  }
+  const std::string text = literal ? std::string(pattern) : to_pcre_pattern(pattern, origin);
+  const std::uint32_t options =
+      literal ? PCRE2_UTF | PCRE2_LITERAL : PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE;
+  int error = 0;
+  PCRE2_SIZE offset = 0;
+  auto code = std::make_shared<Code>();
+  code->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), options,
+                             &error, &offset, nullptr);
+  if (code->code == nullptr) {
+    std::array<PCRE2_UCHAR, 128> message{};
+    pcre2_get_error_message(error, message.data(), message.size());
+    throw Error(
+        ErrorId::kTokenizerInvalid,
+        {{"origin", origin},
+         {"what", fmt::format("the split pattern '{}' does not compile: {}", pattern.substr(0, 80),
+                              reinterpret_cast<const char*>(message.data()))}});
+  }
+  // Where executable memory is forbidden the interpreter serves, at a tenth of the speed.
+  pcre2_jit_compile(code->code, PCRE2_JIT_COMPLETE);
+  code_ = std::move(code);
+}
+
+MatchResult Regex::find(std::string_view subject, std::size_t start, MatchScratch& scratch,
+                        Span& match) const {
+  const int rc =
+      pcre2_match(code_->code, reinterpret_cast<PCRE2_SPTR>(subject.data()), subject.size(), start,
+                  PCRE2_NO_UTF_CHECK, scratch.state_->data, scratch.state_->context);
+  if (rc == PCRE2_ERROR_NOMATCH) return MatchResult::kNone;
+  if (rc < 0) return MatchResult::kGivenUp;
+  const PCRE2_SIZE* ends = pcre2_get_ovector_pointer(scratch.state_->data);
+  match = {ends[0], ends[1]};
+  return MatchResult::kMatch;
+}
+
+}  // namespace quern::text

@@ -1,0 +1,107 @@
+#include "text/regex_dialect.h"
+
+#include "base/error.h"
+
+namespace quern::text {
+namespace {
+
+constexpr std::string_view kSpaces =
+    R"(\t-\r\x{20}\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000})";
+// Letters that mean the same after a backslash in both dialects.
+constexpr std::string_view kCommonEscapes = "pPdDwWrntfbBxsS";
+
+class Translator {
+ public:
+  Translator(std::string_view pattern, std::string_view origin)
+      : pattern_(pattern), origin_(origin) {}
+
+  std::string run() {
+    while (at_ < pattern_.size()) {
+      const char c = pattern_[at_];
+      if (c == '\\') {
+        escape();
+      } else if (in_class_) {
+        class_member(c);
+      } else {
+        if (c == '[') open_class();
+        if (c == '(') check_group();
+        if (!in_class_) take(1);
+      }
+    }
+    return std::move(out_);
+  }
+
+ private:
+  static bool is_word(char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  }
+
+  [[noreturn]] void refuse(std::string_view construct) const {
+    throw Error(ErrorId::kTokenizerUnsupported,
+                {{"component", "A split pattern"},
+                 {"origin", origin_},
+                 {"value", fmt::format("one with {}", construct)},
+                 {"allowed", "patterns that Oniguruma and PCRE2 read alike"}});
+  }
+
+  void take(std::size_t count) {
+    out_ += pattern_.substr(at_, count);
+    at_ += count;
+  }
+
+  void escape() {
+    if (at_ + 1 == pattern_.size()) refuse("a backslash at its end");
+    const char letter = pattern_[at_ + 1];
+    if (is_word(letter) && kCommonEscapes.find(letter) == std::string_view::npos) {
+      refuse(fmt::format("\\{}", letter));
+    }
+    if (letter == 's') {
+      out_ += in_class_ ? std::string(kSpaces) : fmt::format("[{}]", kSpaces);
+      at_ += 2;
+    } else if (letter == 'S' && !in_class_) {
+      out_ += fmt::format("[^{}]", kSpaces);
+      at_ += 2;
+    } else {
+      take(2);
+    }
+  }
+
+  void open_class() {
+    in_class_ = true;
+    take(1);
+    if (at_ < pattern_.size() && pattern_[at_] == '^') take(1);
+    if (at_ < pattern_.size() && pattern_[at_] == ']') refuse("a class that begins with ]");
+  }
+
+  void class_member(char c) {
+    if (c == '[') refuse("a class inside a class");
+    if (pattern_.substr(at_, 2) == "&&") refuse("&& in a class");
+    if (c == ']') in_class_ = false;
+    take(1);
+  }
+
+  // Ruby's option letters differ from Perl's, but for i; of the (?…) forms the plain ones agree.
+  void check_group() {
+    const std::string_view rest = pattern_.substr(at_);
+    if (rest.substr(0, 2) == "(*") refuse("(*");
+    if (rest.substr(0, 2) != "(?") return;
+    for (const std::string_view form :
+         {"(?:", "(?=", "(?!", "(?>", "(?<=", "(?<!", "(?i:", "(?i)"}) {
+      if (rest.starts_with(form)) return;
+    }
+    refuse(rest.substr(0, 4));
+  }
+
+  std::string_view pattern_, origin_;
+  std::size_t at_ = 0;
+  bool in_class_ = false;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string to_pcre_pattern(std::string_view pattern, std::string_view origin) {
+  return Translator(pattern, origin).run();
+}
+
+}  // namespace quern::text

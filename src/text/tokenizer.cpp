@@ -1,0 +1,43 @@
+#include "text/tokenizer.h"
+
+#include <new>
+
+#include "base/error.h"
+#include "text/bpe_tokenizer.h"
+#include "text/detokenizer.h"
+
+namespace quern::text {
+
+std::unique_ptr<Tokenizer> Tokenizer::create(const checkpoint::TokenizerSource& source,
+                                             std::int64_t vocab_rows) {
+  try {
+    if (!source.tokenizer_json.empty()) {
+      return std::make_unique<BpeTokenizer>(read_tokenizer_json(source, vocab_rows));
+    }
+    if (!source.model.empty()) {
+      return std::make_unique<BpeTokenizer>(read_tokenizer_gguf(source, vocab_rows));
+    }
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorId::kOutOfMemory,
+                {{"what", "the tokenizer"}, {"bytes", source.tokenizer_json.size()}});
+  }
+  throw Error(ErrorId::kTokenizerInvalid,
+              {{"origin", source.origin},
+               {"what", "there is none (neither tokenizer.json nor tokenizer.ggml.model)"}});
+}
+
+std::vector<std::int32_t> Tokenizer::encode(std::string_view text, bool trusted) const {
+  const PromptPiece piece{std::string(text), trusted};
+  return encode(std::span(&piece, 1));
+}
+
+std::string decode(const Tokenizer& tokenizer, std::span<const std::int32_t> ids) {
+  std::string bytes;
+  for (const std::int32_t id : ids) bytes += tokenizer.bytes(id);
+  Detokenizer detokenizer;
+  std::string text = detokenizer.push(bytes);
+  text += detokenizer.flush();
+  return text;
+}
+
+}  // namespace quern::text
