@@ -46,12 +46,16 @@ std::uint64_t declared_bytes(const SafetensorsTensor& tensor, const std::string&
                   {"shape", fmt::format("[{}]", fmt::join(first, ", "))},
                   {"reason", reason}});
   };
-  std::uint64_t bits = static_cast<std::uint64_t>(type->bits);
+  std::uint64_t elements = 1;
   for (const std::uint64_t dim : tensor.shape) {
-    // In the reference reader, too, the product may not wrap even where a later dimension is 0.
-    if (dim != 0 && bits > UINT64_MAX / dim) throw invalid("its size does not fit in 64 bits");
-    bits *= dim;
+    if (dim > static_cast<std::uint64_t>(INT64_MAX)) throw invalid("a dimension exceeds 2^63");
+    // The product may not wrap, even where a later dimension is 0.
+    if (dim != 0 && elements > UINT64_MAX / dim) throw invalid("its size does not fit in 64 bits");
+    elements *= dim;
   }
+  const auto width = static_cast<std::uint64_t>(type->bits);
+  if (elements > UINT64_MAX / width) throw invalid("its size does not fit in 64 bits");
+  const std::uint64_t bits = elements * width;
   if (bits % 8 != 0) throw invalid("its values do not fill whole bytes");
   return bits / 8;
 }

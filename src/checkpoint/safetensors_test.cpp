@@ -114,6 +114,8 @@ TEST(Safetensors, RefusesBadFields) {
   }
   EXPECT_EQ(refusal(file_of(one("[4294967296,4294967296]", "[0,8]"), 8)),
             ErrorId::kCheckpointTensorShape);
+  EXPECT_EQ(refusal(file_of(one("[0,18446744073709551615]", "[0,0]"), 0)),
+            ErrorId::kCheckpointTensorShape);
   EXPECT_EQ(refusal(file_of(one("[3]", "[0,2]", "\"F4\""), 2)), ErrorId::kCheckpointTensorShape);
   EXPECT_EQ(refusal(file_of(one("[2]", "[0,8]", "\"F33\""), 8)), ErrorId::kCheckpointTensorType);
   EXPECT_EQ(refusal(file_of(one("[2]", "[0,8]", "3"), 8)), ErrorId::kCheckpointSafetensorsHeader);
