@@ -44,6 +44,7 @@ struct EngineInfo {
   std::int64_t max_running_requests = 0, chunked_prefill_size = 0;
   int threads = 0;
   bool has_chat_template = false;  // one that this build can render
+  SamplingParams default_sampling;  // the model's generation_config.json over quern's own
   double load_seconds = 0;
 };
 

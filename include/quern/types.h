@@ -13,10 +13,10 @@ struct SamplingParams {
   std::int64_t top_k = 0;             // 0, -1 and anything ≥ the vocabulary: off
   double top_p = 1.0;                 // (0, 1]; 1 is off
   double min_p = 0.0;                 // [0, 1]; 0 is off
-  std::optional<std::uint64_t> seed;  // equal seeds give equal texts; unset: a fresh one
+  std::optional<std::uint64_t> seed{};  // equal seeds give equal texts; unset: a fresh one
   std::int64_t max_tokens = -1;       // new tokens; -1: as many as the context holds
-  std::vector<std::string> stop;      // the text ends before the earliest match of any of these
-  std::vector<std::int32_t> stop_token_ids;
+  std::vector<std::string> stop{};    // the text ends before the earliest match of any of these
+  std::vector<std::int32_t> stop_token_ids{};
   bool ignore_eos = false;
 };
 

@@ -112,6 +112,14 @@ void Scheduler::schedule(Running& request, std::int32_t count) {
   }
 }
 
+std::vector<RequestId> Scheduler::planned() const {
+  std::vector<RequestId> ids;
+  for (const Running& request : running_) {
+    if (request.tokens_planned > 0) ids.push_back(request.id);
+  }
+  return ids;
+}
+
 void Scheduler::commit() {
   for (Running& request : running_) {
     request.tokens_computed += request.tokens_planned;

@@ -41,6 +41,9 @@ class Scheduler {
   // Chooses this step's tokens and reserves their pages. An empty batch: nothing to do.
   const Plan& plan();
 
+  // The requests whose tokens the plan holds.
+  std::vector<RequestId> planned() const;
+
   // The planned tokens are in the cache now. Requests of row_requests go on through append() or end
   // through remove().
   void commit();

@@ -1,0 +1,299 @@
+// The whole engine on a small model: batching, limits, cancelling, faults.
+#include "quern/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <thread>
+
+#include "base/error.h"
+#include "kernels/test_safetensors.h"
+
+namespace quern {
+namespace {
+
+const std::string kModel = QUERN_TEST_DATA "/models/llama";
+
+EngineOptions options(const std::string& path = kModel) {
+  EngineOptions o;
+  o.model_path = path;
+  o.max_total_tokens = 4096;
+  o.random_seed = 1;
+  return o;
+}
+
+Request ids_request(std::vector<std::int32_t> ids, std::int64_t max_tokens,
+                    SamplingParams sampling = {.temperature = 0}) {
+  Request request;
+  request.token_ids = std::move(ids);
+  request.sampling = std::move(sampling);
+  request.sampling.max_tokens = max_tokens;
+  request.sampling.ignore_eos = true;
+  return request;
+}
+
+struct Answer {
+  std::vector<std::int32_t> ids;
+  std::string text;
+  TokenEvent last;
+};
+
+Answer collect(TokenStream stream) {
+  Answer answer;
+  while (auto event = stream.next()) {
+    answer.ids.insert(answer.ids.end(), event->token_ids.begin(), event->token_ids.end());
+    answer.text += event->text;
+    answer.last = *event;
+  }
+  return answer;
+}
+
+ErrorId refusal(Engine& engine, const Request& request) {
+  try {
+    engine.submit(request);
+  } catch (const Error& error) {
+    return error.id();
+  }
+  return ErrorId::kInternalError;
+}
+
+std::vector<std::int32_t> ids_of(int count, int seed = 0) {
+  std::vector<std::int32_t> ids;
+  for (int i = 0; i < count; ++i) ids.push_back(4 + (i * 37 + seed * 11) % 500);
+  return ids;
+}
+
+TEST(Engine, GreedyContinuesAsTheGoldenInFloat32) {
+  auto o = options();
+  o.dtype = o.kv_cache_dtype = "float32";
+  for (const std::string backend : {"torch_native", "cpu_flash"}) {
+    o.attention_backend = backend;
+    auto engine = Engine::open(o);
+    EXPECT_EQ(engine->info().attention_backend, backend);
+    EXPECT_EQ(engine->info().kv_cache_dtype, "float32");
+    const GoldenArrays golden(kModel + "/golden.safetensors");
+    for (int p = 0; p < 7; ++p) {
+      const std::string name = "p" + std::to_string(p);
+      const auto answer =
+          collect(engine->submit(ids_request(golden.as<std::int32_t>(name + ".ids"), 32)));
+      EXPECT_EQ(answer.ids, golden.as<std::int32_t>(name + ".greedy_ids")) << backend << " " << p;
+      EXPECT_EQ(answer.last.finish_reason, FinishReason::kLength);
+      EXPECT_EQ(answer.last.completion_tokens, 32);
+    }
+  }
+}
+
+// 64 prompts at once give, each, the same tokens as alone; with other chunks, threads and a cache so
+// small that requests are retracted, too.
+TEST(Engine, AnswersDoNotDependOnWhatElseRuns) {
+  const std::string path = kModel + "/gguf/llama-Q4_1.gguf";
+  std::vector<Request> requests;
+  for (int i = 0; i < 64; ++i) {
+    requests.push_back(ids_request(ids_of(1 + i * 3, i), 24,
+                                   {.temperature = i % 2 ? 0.9 : 0.0, .top_p = 0.95, .seed = i}));
+  }
+  std::vector<std::vector<std::int32_t>> alone;
+  {
+    auto engine = Engine::open(options(path));
+    for (const Request& request : requests) alone.push_back(collect(engine->submit(request)).ids);
+  }
+  struct Variant {
+    std::int64_t tokens, chunk, page_size;
+    int threads;
+  };
+  for (const Variant& v : {Variant{16384, 512, 16, 2}, Variant{16384, 7, 64, 1},
+                           Variant{700, 64, 16, 2}}) {
+    auto o = options(path);
+    o.max_total_tokens = v.tokens;
+    o.chunked_prefill_size = v.chunk;
+    o.page_size = v.page_size;
+    o.threads = v.threads;
+    auto engine = Engine::open(o);
+    std::vector<TokenStream> streams;
+    for (const Request& request : requests) streams.push_back(engine->submit(request));
+    for (size_t i = 0; i < streams.size(); ++i) {
+      EXPECT_EQ(collect(std::move(streams[i])).ids, alone[i])
+          << "request " << i << ", chunk " << v.chunk << ", cache " << v.tokens;
+    }
+    engine->drain(std::chrono::seconds(1));
+    EXPECT_EQ(engine->stats().pages_used, 0);
+  }
+}
+
+TEST(Engine, RefusesWhatItCannotServe) {
+  auto o = options();
+  o.context_length = 100;
+  o.max_total_tokens = 64;
+  auto engine = Engine::open(o);
+  EXPECT_EQ(refusal(*engine, Request{}), ErrorId::kRequestFormInvalid);
+  EXPECT_EQ(refusal(*engine, ids_request({}, 1)), ErrorId::kPromptEmpty);
+  EXPECT_EQ(refusal(*engine, ids_request({512}, 1)), ErrorId::kTokenIdOutOfRange);
+  EXPECT_EQ(refusal(*engine, ids_request({-1}, 1)), ErrorId::kTokenIdOutOfRange);
+  EXPECT_EQ(refusal(*engine, ids_request(ids_of(100), 1)), ErrorId::kContextLengthExceeded);
+  EXPECT_EQ(refusal(*engine, ids_request(ids_of(64), 1)), ErrorId::kCacheTooSmall);
+  EXPECT_EQ(refusal(*engine, ids_request({5}, 1, {.top_p = 2})), ErrorId::kSamplingParamInvalid);
+  EXPECT_EQ(engine->stats().requests_total, 0);
+}
+
+TEST(Engine, EndsAtTheContextAndAtTheCache) {
+  auto o = options();
+  o.context_length = 50;
+  auto engine = Engine::open(o);
+  auto answer = collect(engine->submit(ids_request(ids_of(49), 100)));
+  EXPECT_EQ(answer.ids.size(), 1u);
+  EXPECT_EQ(answer.last.finish_reason, FinishReason::kLength);
+  o = options();
+  o.max_total_tokens = 64;
+  engine = Engine::open(o);
+  answer = collect(engine->submit(ids_request(ids_of(20), -1)));
+  EXPECT_EQ(answer.ids.size(), 45u);  // the last one needs no place in the cache
+  EXPECT_EQ(answer.last.finish_reason, FinishReason::kLength);
+}
+
+TEST(Engine, RefusesFlagsBeforeWeights) {
+  const auto error_of = [](EngineOptions o) {
+    try {
+      Engine::open(o);
+    } catch (const Error& error) {
+      return error.id();
+    }
+    return ErrorId::kInternalError;
+  };
+  auto o = options();
+  o.context_length = 4096;
+  EXPECT_EQ(error_of(o), ErrorId::kContextLengthTooLarge);
+  o = options();
+  o.dtype = "int3";
+  EXPECT_EQ(error_of(o), ErrorId::kInvalidFlagValue);
+  o = options();
+  o.kv_cache_dtype = "nosuch";
+  EXPECT_EQ(error_of(o), ErrorId::kInvalidFlagValue);
+  o = options();
+  o.attention_backend = "nosuch";
+  EXPECT_EQ(error_of(o), ErrorId::kInvalidAttentionBackend);
+  EXPECT_EQ(error_of(options("/nonexistent/model.gguf")), ErrorId::kModelNotFound);
+}
+
+TEST(Engine, StopsAtStopTokensAndStopStrings) {
+  auto engine = Engine::open(options());
+  const auto free = collect(engine->submit(ids_request(ids_of(9), 30)));
+  ASSERT_EQ(free.ids.size(), 30u);
+  const std::int32_t stop_id = free.ids[10];
+  const auto first = std::find(free.ids.begin(), free.ids.end(), stop_id) - free.ids.begin();
+  auto request = ids_request(ids_of(9), 30);
+  request.sampling.stop_token_ids = {stop_id};
+  auto answer = collect(engine->submit(request));
+  EXPECT_EQ(static_cast<std::ptrdiff_t>(answer.ids.size()), first + 1);
+  EXPECT_EQ(answer.last.finish_reason, FinishReason::kStop);
+  const std::string stop = free.text.substr(free.text.size() / 2, 3);
+  if (valid_utf8(stop) == stop) {
+    request = ids_request(ids_of(9), 30);
+    request.sampling.stop = {stop};
+    answer = collect(engine->submit(request));
+    EXPECT_EQ(answer.text, free.text.substr(0, free.text.find(stop)));
+    EXPECT_EQ(answer.last.matched_stop, stop);
+  }
+}
+
+TEST(Engine, ACancelledRequestGivesItsPagesBack) {
+  auto engine = Engine::open(options());
+  for (int round = 0; round < 5; ++round) {
+    std::vector<TokenStream> streams;
+    for (int i = 0; i < 8; ++i) streams.push_back(engine->submit(ids_request(ids_of(60, i), 1500)));
+    streams[0].next();
+    engine->cancel(streams[1].id());
+    while (auto event = streams[1].next()) {
+      if (event->finish_reason != FinishReason::kNone) {
+        EXPECT_EQ(event->finish_reason, FinishReason::kCancelled);
+      }
+    }
+    streams.clear();  // the others are cancelled by their destructors
+    for (int i = 0; i < 2000 && engine->stats().running + engine->stats().queued > 0; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    EXPECT_EQ(engine->stats().pages_used, 0);
+  }
+  EXPECT_EQ(engine->stats().aborted_total, 40);
+}
+
+TEST(Engine, DrainFinishesWhatRunsAndRefusesTheRest) {
+  auto engine = Engine::open(options());
+  auto stream = engine->submit(ids_request(ids_of(5), 40));
+  engine->drain(std::chrono::seconds(30));
+  EXPECT_EQ(collect(std::move(stream)).ids.size(), 40u);
+  EXPECT_EQ(refusal(*engine, ids_request({5}, 1)), ErrorId::kEngineStopping);
+  engine = Engine::open(options());
+  stream = engine->submit(ids_request(ids_of(5), 1900));
+  engine->drain(std::chrono::milliseconds(1));
+  EXPECT_EQ(collect(std::move(stream)).last.finish_reason, FinishReason::kCancelled);
+}
+
+TEST(Engine, DestroyingItCancelsWhatRuns) {
+  auto engine = Engine::open(options());
+  std::atomic<int> ends{0};
+  for (int i = 0; i < 4; ++i) {
+    engine->submit(ids_request(ids_of(5), 1900), [&](const TokenEvent& event) {
+      ends += event.finish_reason == FinishReason::kCancelled ? 1 : 0;
+    });
+  }
+  engine.reset();
+  EXPECT_EQ(ends, 4);
+}
+
+// A NaN in one row of the embedding: only prompts with that token meet it.
+TEST(Engine, ANumericFaultEndsItsRequestAlone) {
+  const auto folder = std::filesystem::temp_directory_path() / "quern_engine_test_nan";
+  std::filesystem::create_directories(folder);
+  std::ifstream in(kModel + "/gguf/llama-F32.gguf", std::ios::binary);
+  std::string bytes((std::istreambuf_iterator<char>(in)), {});
+  // The embedding [512, 128] f32 is found by its golden values: row 77 becomes NaN.
+  auto o = options(kModel + "/gguf/llama-F32.gguf");
+  const GoldenArrays weights(kModel + "/model.safetensors");
+  const auto embedding = weights.floats("model.embed_tokens.weight");
+  const std::string row(reinterpret_cast<const char*>(&embedding[77 * 128]), 128 * 4);
+  const size_t at = bytes.find(row);
+  ASSERT_NE(at, std::string::npos);
+  const float nan = std::nanf("");
+  std::memcpy(&bytes[at], &nan, 4);
+  const std::string path = (folder / "nan.gguf").string();
+  std::ofstream(path, std::ios::binary) << bytes;
+
+  auto clean = Engine::open(o);
+  const auto expected = collect(clean->submit(ids_request({5, 6, 7}, 40)));
+  o.model_path = path;
+  // The tied head holds the same row, so logit 77 is NaN for every request ...
+  auto engine = Engine::open(o);
+  auto faulty = collect(engine->submit(ids_request({5, 77, 7}, 40)));
+  EXPECT_EQ(faulty.last.finish_reason, FinishReason::kError);
+  EXPECT_EQ(faulty.last.error_http_status, 500);
+  EXPECT_NE(faulty.last.error_message.find("step 1"), std::string::npos);
+  EXPECT_EQ(engine->stats().pages_used, 0);
+  // ... and the engine lives on to answer the next one.
+  faulty = collect(engine->submit(ids_request({5, 6, 7}, 40)));
+  EXPECT_EQ(faulty.last.finish_reason, FinishReason::kError);
+  EXPECT_EQ(expected.ids.size(), 40u);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Engine, TextPromptsAndChatsBecomeTokens) {
+  auto engine = Engine::open(options());
+  Request chat;
+  chat.messages = {{{"user", "How many pages does a prompt of 130 tokens need?"}}};
+  const std::vector<std::int32_t> expected = {1,   88,  360, 202, 487, 274, 462, 461, 385, 262, 275,
+                                              302, 355, 87,  296, 224, 20,  22,  19,  473, 466, 34,
+                                              2,   202, 1,   298, 86,  76,  359, 494, 202};
+  EXPECT_EQ(engine->tokenize(chat), expected);
+  Request text;
+  text.prompt = "a<|endoftext|>b";
+  EXPECT_EQ(engine->tokenize(text), (std::vector<std::int32_t>{68, 0, 69}));
+  EXPECT_EQ(engine->detokenize({68, 0, 69}), "ab");
+  EXPECT_TRUE(engine->info().has_chat_template);
+}
+
+}  // namespace
+}  // namespace quern

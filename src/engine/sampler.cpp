@@ -1,0 +1,110 @@
+#include "engine/sampler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace quern::engine {
+namespace {
+
+constexpr double kGreedyBelow = 1e-6;  // colder than this is greedy
+
+std::uint64_t mix(std::uint64_t x) {
+  x += 0x9E3779B97F4A7C15u;
+  x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ x >> 27) * 0x94D049BB133111EBu;
+  return x ^ x >> 31;
+}
+
+void require(bool fine, std::string_view param, std::string_view expected, double actual) {
+  if (fine) return;
+  throw Error(ErrorId::kSamplingParamInvalid,
+              {{"param", param}, {"expected", expected}, {"actual", actual}});
+}
+
+}  // namespace
+
+double counter_uniform(std::uint64_t seed, std::uint64_t counter) {
+  return static_cast<double>(mix(mix(seed) ^ counter) >> 11) * 0x1p-53;
+}
+
+void Sampler::check(const SamplingParams& p) {
+  require(std::isfinite(p.temperature) && p.temperature >= 0, "temperature", "0 or more",
+          p.temperature);
+  require(p.top_k >= -1, "top_k", "-1 or more", static_cast<double>(p.top_k));
+  require(p.top_p >= 0 && p.top_p <= 1, "top_p", "from 0 to 1", p.top_p);
+  require(p.min_p >= 0 && p.min_p <= 1, "min_p", "from 0 to 1", p.min_p);
+  require(p.max_tokens == -1 || p.max_tokens >= 1, "max_tokens", "1 or more",
+          static_cast<double>(p.max_tokens));
+  for (const std::string& stop : p.stop) {
+    require(!stop.empty(), "stop", "a text that is not empty", 0);
+  }
+}
+
+std::optional<std::int32_t> Sampler::sample(std::span<const float> logits,
+                                            const SamplingParams& params, std::uint64_t seed,
+                                            std::uint64_t position) {
+  float most = -std::numeric_limits<float>::infinity();
+  std::int32_t best = -1;
+  for (size_t i = 0; i < logits.size(); ++i) {
+    if (std::isnan(logits[i])) return std::nullopt;
+    if (logits[i] > most) {
+      most = logits[i];
+      best = static_cast<std::int32_t>(i);
+    }
+  }
+  if (!std::isfinite(most)) return std::nullopt;
+  if (params.temperature < kGreedyBelow || params.top_k == 1 || params.top_p == 0) return best;
+
+  candidates_.clear();
+  const auto temperature = static_cast<float>(params.temperature);
+  const float least = params.min_p > 0 ? static_cast<float>(params.min_p) : 0.0f;
+  double total = 0;
+  for (size_t i = 0; i < logits.size(); ++i) {
+    const float weight = std::exp((logits[i] - most) / temperature);
+    if (weight <= 0.0f) continue;
+    total += weight;
+    candidates_.push_back({weight, static_cast<std::int32_t>(i)});
+  }
+  const auto count = static_cast<std::int64_t>(candidates_.size());
+  const std::int64_t top_k = params.top_k > 0 ? std::min(params.top_k, count) : count;
+  if (top_k < count || params.top_p < 1.0) {
+    // A heap gives the likeliest first without sorting the whole vocabulary.
+    const auto less = [](const Candidate& a, const Candidate& b) {
+      return a.weight != b.weight ? a.weight < b.weight : a.id > b.id;
+    };
+    auto begin = candidates_.begin(), end = candidates_.end();
+    if (top_k < count) {
+      std::nth_element(begin, begin + top_k - 1, end,
+                       [&](const Candidate& a, const Candidate& b) { return less(b, a); });
+      end = begin + top_k;
+      total = 0;
+      for (auto it = begin; it != end; ++it) total += it->weight;
+    }
+    std::make_heap(begin, end, less);
+    double kept = 0;
+    auto first_kept = end;
+    while (begin != first_kept && kept < params.top_p * total) {
+      std::pop_heap(begin, first_kept, less);
+      kept += (--first_kept)->weight;
+    }
+    if (first_kept == end) return best;
+    candidates_.erase(end, candidates_.end());
+    candidates_.erase(candidates_.begin(), first_kept);
+    std::reverse(candidates_.begin(), candidates_.end());
+  }
+  std::erase_if(candidates_, [&](const Candidate& c) { return c.weight < least; });
+  total = 0;
+  for (const Candidate& candidate : candidates_) total += candidate.weight;
+  double left = counter_uniform(seed, position) * total;
+  for (const Candidate& candidate : candidates_) {
+    left -= candidate.weight;
+    if (left < 0) return candidate.id;
+  }
+  return candidates_.back().id;
+}
+
+}  // namespace quern::engine

@@ -1,0 +1,156 @@
+#include "engine/startup.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/cpu_features.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "kernels/ops.h"
+
+namespace quern::engine {
+namespace {
+
+constexpr std::int64_t kDefaultMaxRunning = 64;
+constexpr std::int64_t kDefaultChunk = 512;
+constexpr double kCacheShare = 0.4;  // of the memory left after the weights
+constexpr std::int64_t kMaxPages = std::int64_t{1} << 30;
+
+kernels::PackMode pack_mode(const std::string& dtype) {
+  if (dtype == "auto") return kernels::PackMode::kKeep;
+  const auto parsed = parse_float_dtype(dtype);
+  if (parsed == DType::kF32) return kernels::PackMode::kF32;
+  if (parsed == DType::kBF16) return kernels::PackMode::kBF16;
+  throw Error(ErrorId::kInvalidFlagValue, {{"flag", "--dtype"},
+                                           {"value", dtype},
+                                           {"allowed", "auto, bfloat16, float32"}});
+}
+
+std::int64_t context_length(const EngineOptions& options, const ModelConfig& config) {
+  if (options.context_length > config.context_length) {
+    throw Error(ErrorId::kContextLengthTooLarge,
+                {{"asked", options.context_length}, {"limit", config.context_length}});
+  }
+  return options.context_length > 0 ? options.context_length : config.context_length;
+}
+
+// Pages of the KV cache: what was asked, else as many as memory allows and requests can use.
+std::int64_t cache_pages(const EngineOptions& options, const cache::KvLayout& layout,
+                         const EngineInfo& info, std::int64_t weight_bytes) {
+  const auto pages_of = [&](std::int64_t tokens) {
+    return (tokens + layout.page_size - 1) / layout.page_size;
+  };
+  std::int64_t pages;
+  if (options.max_total_tokens > 0) {
+    pages = pages_of(options.max_total_tokens);
+  } else {
+    const auto free_bytes = static_cast<double>(usable_memory_bytes() - weight_bytes);
+    const auto tokens = static_cast<std::int64_t>(
+        std::max(0.0, free_bytes * kCacheShare) / static_cast<double>(info.kv_bytes_per_token));
+    pages = std::min(tokens / layout.page_size,
+                     info.max_running_requests * pages_of(info.context_length));
+  }
+  return std::clamp<std::int64_t>(pages, 2, kMaxPages);
+}
+
+SamplingParams default_sampling(const checkpoint::GenerationDefaults& defaults) {
+  SamplingParams params;
+  params.temperature = defaults.temperature.value_or(params.temperature);
+  params.top_p = defaults.top_p.value_or(params.top_p);
+  params.min_p = defaults.min_p.value_or(params.min_p);
+  params.top_k = defaults.top_k.value_or(params.top_k);
+  return params;
+}
+
+int thread_count(int asked) {
+  const int usable = usable_cpus();
+  if (asked > usable) {
+    log().warn("--threads {} is more than the {} processors this process may use", asked, usable);
+  }
+  return asked > 0 ? asked : usable;
+}
+
+// Tells of the choice: which backend, what the cache holds, what runs it.
+EngineInfo describe(const EngineOptions& options, const checkpoint::Metadata& metadata) {
+  EngineInfo info;
+  info.model_path = options.model_path;
+  info.served_model_name =
+      options.served_model_name.empty() ? options.model_path : options.served_model_name;
+  info.model_name = metadata.config.name;
+  info.architecture = metadata.config.architecture;
+  info.dtype = options.dtype;
+  info.isa = kernels::ops().name;
+  info.vocab = metadata.config.vocab;
+  info.layers = metadata.config.layers;
+  info.context_length = context_length(options, metadata.config);
+  info.max_running_requests =
+      options.max_running_requests > 0 ? options.max_running_requests : kDefaultMaxRunning;
+  info.chunked_prefill_size =
+      options.chunked_prefill_size > 0 ? options.chunked_prefill_size : kDefaultChunk;
+  info.chunked_prefill_size = std::min(info.chunked_prefill_size, info.context_length);
+  info.default_sampling = default_sampling(metadata.generation);
+  return info;
+}
+
+}  // namespace
+
+LoadedModel load_model(const EngineOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  const kernels::PackMode pack = pack_mode(options.dtype);
+  attention::NeedsOptions asked;
+  asked.page_size = options.page_size;
+  asked.kv_type = attention::parse_kv_type(options.kv_cache_dtype);
+
+  const checkpoint::Metadata metadata = checkpoint::read_metadata(options.model_path);
+  const attention::Hardware hardware = attention::probe_hardware();
+  attention::Needs needs = attention::needs_of(metadata.config, options.model_path, asked);
+  LoadedModel loaded;
+  std::string reason;
+  const attention::BackendRow& row =
+      attention::choose(options.attention_backend, needs, hardware, &reason);
+  const model::Family& family = model::find_family(metadata.config);
+  family.check(metadata.config);
+  loaded.config = metadata.config;
+  loaded.info = describe(options, metadata);
+  EngineInfo& info = loaded.info;
+  info.attention_backend = row.info.name;
+  info.attention_backend_reason = reason;
+  info.hardware = hardware.description;
+
+  loaded.tokenizer = text::Tokenizer::create(metadata.tokenizer, metadata.config.vocab);
+  loaded.chat_template = std::make_unique<text::ChatTemplate>(metadata.tokenizer.chat_template);
+  info.has_chat_template = loaded.chat_template->supported();
+
+  // "auto" is the dtype that the model computes in.
+  if (needs.kv_type == attention::KvType::kAuto) {
+    needs.kv_type = pack == kernels::PackMode::kF32 ? attention::KvType::kF32
+                                                    : attention::KvType::kBF16;
+  }
+  const attention::LayoutList layouts = row.kv_layouts(needs);
+  CHECK(!layouts.empty(), row.info.name);
+  const cache::KvLayout& layout = layouts.front();
+  info.kv_cache_dtype = attention::name_of(needs.kv_type);
+  info.page_size = layout.page_size;
+  info.kv_bytes_per_token = layout.bytes_per_token(metadata.config.layers);
+
+  const auto weights = checkpoint::open_weights(metadata);
+  loaded.pool = std::make_unique<ThreadPool>(thread_count(options.threads));
+  info.threads = loaded.pool->size();
+  loaded.max_batch_tokens = info.chunked_prefill_size + info.max_running_requests;
+  loaded.model = family.load(metadata, *weights, *loaded.pool,
+                             {.pack = pack,
+                              .max_tokens = loaded.max_batch_tokens,
+                              .max_rows = info.max_running_requests,
+                              .on_progress = options.on_progress});
+  info.weight_bytes = loaded.model->weight_bytes();
+  info.pages_total = cache_pages(options, layout, info, info.weight_bytes);
+  loaded.store =
+      std::make_unique<cache::KvStore>(layout, metadata.config.layers, info.pages_total);
+  loaded.pages = std::make_unique<cache::PagePool>(static_cast<std::int32_t>(info.pages_total));
+  loaded.backend = row.create(*loaded.pool);
+  info.load_seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return loaded;
+}
+
+}  // namespace quern::engine

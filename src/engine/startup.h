@@ -1,0 +1,36 @@
+// From options to a model that can run: facts, checks, backend, cache, weights, in that order, so
+// that whatever can be refused is refused before a weight is read.
+#pragma once
+
+#include <memory>
+
+#include "attention/select.h"
+#include "base/threads.h"
+#include "cache/kv_store.h"
+#include "cache/page_pool.h"
+#include "checkpoint/checkpoint.h"
+#include "model/model.h"
+#include "quern/engine.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace quern::engine {
+
+// A loaded model and everything a step needs. Later members use earlier ones.
+struct LoadedModel {
+  EngineInfo info;
+  ModelConfig config;
+  std::unique_ptr<ThreadPool> pool;
+  std::unique_ptr<text::Tokenizer> tokenizer;
+  std::unique_ptr<text::ChatTemplate> chat_template;
+  std::unique_ptr<attention::AttentionBackend> backend;
+  std::unique_ptr<cache::KvStore> store;
+  std::unique_ptr<cache::PagePool> pages;
+  std::unique_ptr<model::Model> model;
+  std::int64_t max_batch_tokens = 0;
+};
+
+// Throws: Error of every layer below; see docs/architecture.md for the order.
+LoadedModel load_model(const EngineOptions& options);
+
+}  // namespace quern::engine
