@@ -172,7 +172,7 @@ class Conversation {
   std::string ask(bool interruptible) {
     Request request;
     request.messages = messages_;
-    request.sampling = sampling_of(options_);
+    request.sampling = sampling_of(options_, engine_.info().default_sampling);
     interrupted = false;
     TokenStream stream = engine_.submit(request);
     std::optional<InterruptWatch> watch;

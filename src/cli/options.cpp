@@ -353,8 +353,8 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   return line;
 }
 
-SamplingParams sampling_of(const Options& options) {
-  SamplingParams sampling;
+SamplingParams sampling_of(const Options& options, SamplingParams defaults) {
+  SamplingParams sampling = std::move(defaults);
   sampling.temperature = options.temperature.value_or(sampling.temperature);
   sampling.top_k = options.top_k.value_or(sampling.top_k);
   sampling.top_p = options.top_p.value_or(sampling.top_p);

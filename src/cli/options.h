@@ -72,7 +72,7 @@ struct CommandLine {
 CommandLine parse_command_line(const std::vector<std::string>& arguments);
 
 // The sampling flags of generate and chat; what was not given keeps the engine's default.
-SamplingParams sampling_of(const Options& options);
+SamplingParams sampling_of(const Options& options, SamplingParams defaults);
 
 // Where the default model stands: QUERN_DEFAULT_MODEL, else below XDG_CACHE_HOME or ~/.cache.
 // Throws: kDefaultModelMissing where no file is there, with the command that fetches it.

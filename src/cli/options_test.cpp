@@ -111,7 +111,9 @@ TEST(CommandLine, ReadsEveryCommand) {
 TEST(CommandLine, TakesSamplingFlagsOverTheDefaults) {
   const SamplingParams sampling = sampling_of(
       parse_command_line({"chat", "--temperature", "0", "--seed", "5", "--max-tokens", "9"})
-          .options);
+          .options,
+      SamplingParams{.top_k = 40});
+  EXPECT_EQ(sampling.top_k, 40);
   EXPECT_EQ(sampling.temperature, 0.0);
   EXPECT_EQ(sampling.seed, 5u);
   EXPECT_EQ(sampling.max_tokens, 9);

@@ -27,6 +27,7 @@ class Model {
 
   virtual std::int64_t vocab() const = 0;         // rows of the embedding
   virtual std::int64_t weight_bytes() const = 0;  // as packed
+  virtual std::int64_t decode_bytes() const = 0;  // of weights that a step of one token reads
 };
 
 struct LoadOptions {

@@ -99,6 +99,9 @@ class Llama final : public Model {
 
   std::int64_t vocab() const override { return config_.vocab; }
   std::int64_t weight_bytes() const override { return weight_bytes_; }
+  std::int64_t decode_bytes() const override {
+    return head_ ? weight_bytes_ - embedding_.data.size() : weight_bytes_;
+  }
 
   void forward(const Batch& batch, attention::AttentionBackend& backend, cache::KvStore& store,
                float* logits) override {
