@@ -20,9 +20,9 @@ enum class Format { kGguf, kHuggingFace };
 // The tokenizer as it is stored; text/ makes a Tokenizer of it.
 struct TokenizerSource {
   // From GGUF metadata (tokenizer.ggml.*); empty `model` where the file has none.
-  std::string model;                 // "gpt2"
-  std::string pre;                   // "smollm", "gpt-2"
-  std::vector<std::string> tokens;   // by id
+  std::string model;                      // "gpt2"
+  std::string pre;                        // "smollm", "gpt-2"
+  std::vector<std::string> tokens;        // by id
   std::vector<std::int32_t> token_types;  // 1 normal, 2 unknown, 3 control, 4 user defined, 6 byte
   std::vector<std::string> merges;        // "left right"
   // From a folder: the text of tokenizer.json, "" where there is none.

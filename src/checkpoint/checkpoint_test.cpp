@@ -61,10 +61,14 @@ std::size_t peak_kilobytes() {
 }
 
 TEST(Checkpoint, OpensLlamaInEveryType) {
-  for (const auto& [type, dtype] : std::map<std::string, DType>{
-           {"F32", DType::kF32},   {"F16", DType::kF16},   {"BF16", DType::kBF16},
-           {"Q4_0", DType::kQ4_0}, {"Q4_1", DType::kQ4_1}, {"Q5_0", DType::kQ5_0},
-           {"Q5_1", DType::kQ5_1}, {"Q8_0", DType::kQ8_0}}) {
+  for (const auto& [type, dtype] : std::map<std::string, DType>{{"F32", DType::kF32},
+                                                                {"F16", DType::kF16},
+                                                                {"BF16", DType::kBF16},
+                                                                {"Q4_0", DType::kQ4_0},
+                                                                {"Q4_1", DType::kQ4_1},
+                                                                {"Q5_0", DType::kQ5_0},
+                                                                {"Q5_1", DType::kQ5_1},
+                                                                {"Q8_0", DType::kQ8_0}}) {
     SCOPED_TRACE(type);
     const Metadata metadata = read_metadata(kModels + "llama/gguf/llama-" + type + ".gguf");
     EXPECT_EQ(metadata.format, Format::kGguf);
@@ -98,8 +102,7 @@ TEST(Checkpoint, OpensKQuants) {
 }
 
 TEST(Checkpoint, ReadsLatentAttentionOfGguf) {
-  const ModelConfig gguf =
-      read_metadata(kModels + "deepseek_v2/gguf/deepseek_v2-Q4_0.gguf").config;
+  const ModelConfig gguf = read_metadata(kModels + "deepseek_v2/gguf/deepseek_v2-Q4_0.gguf").config;
   const ModelConfig folder = read_metadata(kModels + "deepseek_v2/config.json").config;
   EXPECT_EQ(gguf.architecture, folder.architecture);
   EXPECT_EQ(gguf.kv_lora_rank, folder.kv_lora_rank);
@@ -114,7 +117,8 @@ TEST(Checkpoint, ReadsLatentAttentionOfGguf) {
 }
 
 TEST(Checkpoint, OpensFolders) {
-  for (const std::string& path : {kModels + "llama", kModels + "llama/", kModels + "llama/config.json"}) {
+  for (const std::string& path :
+       {kModels + "llama", kModels + "llama/", kModels + "llama/config.json"}) {
     const Metadata metadata = read_metadata(path);
     EXPECT_EQ(metadata.format, Format::kHuggingFace);
     EXPECT_EQ(metadata.tokenizer.tokenizer_json.size(), 21581u);
@@ -234,7 +238,8 @@ TEST(Checkpoint, RefusesFaultsOfShardedFolders) {
   EXPECT_EQ(refusal(folder.string()).id(), ErrorId::kCheckpointTensorMissing);
   // Both files hold the same names, and the index lists each once.
   std::string text = good;
-  const std::string embedding = R"("model.embed_tokens.weight": "model-00001-of-00002.safetensors")";
+  const std::string embedding =
+      R"("model.embed_tokens.weight": "model-00001-of-00002.safetensors")";
   text = R"({"weight_map": {)" + embedding +
          R"(, "model.norm.weight": "model-00002-of-00002.safetensors"}})";
   write(index, text);
@@ -245,8 +250,10 @@ TEST(Checkpoint, LeavesOutTensorsThatNothingComputesWith) {
   const fs::path folder = scratch();
   fs::copy_file(kHostile + "tinyhf/config.json", folder / "config.json");
   const auto file = [&](const std::string& name) {
-    const std::string header = R"({"a.weight": {"dtype": "F32", "shape": [1], "data_offsets": [0,4]},
-        ")" + name + R"(": {"dtype": "I64", "shape": [1], "data_offsets": [4,12]}})";
+    const std::string header =
+        R"({"a.weight": {"dtype": "F32", "shape": [1], "data_offsets": [0,4]},
+        ")" +
+        name + R"(": {"dtype": "I64", "shape": [1], "data_offsets": [4,12]}})";
     write(folder / "model.safetensors",
           raw<std::uint64_t>(header.size()) + header + std::string(12, '\0'));
     return folder.string();
@@ -259,7 +266,8 @@ TEST(Checkpoint, LeavesOutTensorsThatNothingComputesWith) {
 TEST(Checkpoint, ReadsTokenizerConfig) {
   TokenizerSource source;
   parse_tokenizer_config(R"({"add_bos_token": true, "chat_template": [
-      {"name": "tool_use", "template": "T"}, {"name": "default", "template": "D"}]})", "t", source);
+      {"name": "tool_use", "template": "T"}, {"name": "default", "template": "D"}]})",
+                         "t", source);
   EXPECT_TRUE(source.add_bos);
   EXPECT_EQ(source.chat_template, "D");
   for (const char* text : {R"({"chat_template": 1})", R"({"chat_template": [1]})",

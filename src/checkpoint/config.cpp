@@ -57,10 +57,10 @@ std::string first_architecture(const json& root, const std::string& model_type,
 void read_sizes(const ConfigFields& fields, ModelConfig& config) {
   config.hidden =
       fields.required_integer({"hidden_size", "d_model", "n_embd", "n_embed"}, 1, kMaxHidden);
-  config.layers = fields.required_integer({"num_hidden_layers", "decoder_layers",
-                                           "num_decoder_layers", "n_layer", "n_layers",
-                                           "num_layers"},
-                                          1, kMaxLayers);
+  config.layers =
+      fields.required_integer({"num_hidden_layers", "decoder_layers", "num_decoder_layers",
+                               "n_layer", "n_layers", "num_layers"},
+                              1, kMaxLayers);
   // Where an encoder has its own depth, num_hidden_layers repeats that one.
   if (const auto layers = fields.integer({"decoder_layers", "num_decoder_layers"}, 1, kMaxLayers)) {
     config.layers = *layers;
@@ -73,23 +73,22 @@ void read_sizes(const ConfigFields& fields, ModelConfig& config) {
           .integer({"num_key_value_heads", "num_kv_heads", "n_head_kv", "multi_query_group_num"}, 1,
                    kMaxHeads)
           .value_or(config.heads);
-  config.inter =
-      fields
-          .integer({"intermediate_size", "decoder_ffn_dim", "d_ff", "n_inner", "ffn_dim",
-                    "ffn_hidden_size"},
-                   1, kMaxInter)
-          .value_or(0);
+  config.inter = fields
+                     .integer({"intermediate_size", "decoder_ffn_dim", "d_ff", "n_inner", "ffn_dim",
+                               "ffn_hidden_size"},
+                              1, kMaxInter)
+                     .value_or(0);
   config.vocab = fields.integer({"vocab_size", "padded_vocab_size"}, 1, kMaxVocab).value_or(0);
   config.context_length = fields
                               .integer({"max_position_embeddings", "max_target_positions",
                                         "n_positions", "max_seq_len", "seq_length", "n_ctx"},
                                        1, kMaxContext)
                               .value_or(0);
-  config.experts = fields
-                       .integer({"num_local_experts", "n_routed_experts", "num_experts",
-                                 "moe_num_experts"},
-                                0, kMaxExperts)
-                       .value_or(0);
+  config.experts =
+      fields
+          .integer({"num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts"}, 0,
+                   kMaxExperts)
+          .value_or(0);
   if (config.experts > 0) {
     config.experts_per_token =
         fields
@@ -97,8 +96,7 @@ void read_sizes(const ConfigFields& fields, ModelConfig& config) {
                      config.experts)
             .value_or(0);
   }
-  config.nextn_layers =
-      fields.integer({"num_nextn_predict_layers"}, 0, kMaxLayers).value_or(0);
+  config.nextn_layers = fields.integer({"num_nextn_predict_layers"}, 0, kMaxLayers).value_or(0);
 }
 
 void read_head_dims(const ConfigFields& fields, ModelConfig& config) {
@@ -194,10 +192,10 @@ void read_rope(const ConfigFields& fields, ModelConfig& config) {
   if (!share) share = fields.number({"partial_rotary_factor", "rotary_pct"}, 0.0, 1.0);
   config.rope_interleaved = fields.boolean({"rope_interleave"}).value_or(false);
   if (has_no_rope(config.model_type)) return;
-  config.rope_dim = config.kv_lora_rank > 0
-                        ? config.qk_rope_head_dim
-                        : static_cast<std::int64_t>(static_cast<double>(config.head_dim) *
-                                                    share.value_or(1.0));
+  config.rope_dim =
+      config.kv_lora_rank > 0
+          ? config.qk_rope_head_dim
+          : static_cast<std::int64_t>(static_cast<double>(config.head_dim) * share.value_or(1.0));
 }
 
 DType read_dtype(const ConfigFields& fields) {
@@ -231,14 +229,22 @@ void require_serving_fields(const ConfigFields& fields, const ModelConfig& confi
 
 bool is_encoder_decoder_class(std::string_view architecture) {
   static constexpr std::string_view kClasses[] = {
-      "BartForConditionalGeneration",     "BartModel",
-      "BlenderbotForConditionalGeneration", "Florence2ForConditionalGeneration",
-      "LEDForConditionalGeneration",      "M2M100ForConditionalGeneration",
-      "MBartForConditionalGeneration",    "MT5ForConditionalGeneration",
-      "MarianMTModel",                    "MllamaForCausalLM",
-      "MllamaForConditionalGeneration",   "PegasusForConditionalGeneration",
-      "T5ForConditionalGeneration",       "T5Model",
-      "UMT5ForConditionalGeneration",     "WhisperForConditionalGeneration",
+      "BartForConditionalGeneration",
+      "BartModel",
+      "BlenderbotForConditionalGeneration",
+      "Florence2ForConditionalGeneration",
+      "LEDForConditionalGeneration",
+      "M2M100ForConditionalGeneration",
+      "MBartForConditionalGeneration",
+      "MT5ForConditionalGeneration",
+      "MarianMTModel",
+      "MllamaForCausalLM",
+      "MllamaForConditionalGeneration",
+      "PegasusForConditionalGeneration",
+      "T5ForConditionalGeneration",
+      "T5Model",
+      "UMT5ForConditionalGeneration",
+      "WhisperForConditionalGeneration",
   };
   return std::ranges::find(kClasses, architecture) != std::end(kClasses);
 }
@@ -266,10 +272,9 @@ ModelConfig parse_config(std::string_view text, const std::string& file) {
   config.rms_norm_eps =
       fields.number({"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon"}, 0.0, 1.0)
           .value_or(config.rms_norm_eps);
-  config.activation = fields
-                          .word({"hidden_act", "hidden_activation", "activation_function",
-                                 "feed_forward_proj"})
-                          .value_or(config.activation);
+  config.activation =
+      fields.word({"hidden_act", "hidden_activation", "activation_function", "feed_forward_proj"})
+          .value_or(config.activation);
   config.attention_bias = fields.boolean({"attention_bias"}).value_or(false);
   config.mlp_bias = fields.boolean({"mlp_bias"}).value_or(false);
   config.attention_soft_cap = fields.number({"attn_logit_softcapping"}, 0.0, kHuge).value_or(0.0);
@@ -279,8 +284,8 @@ ModelConfig parse_config(std::string_view text, const std::string& file) {
   config.encoder_decoder = is_encoder_decoder_class(config.architecture) ||
                            shared.boolean({"is_encoder_decoder"}).value_or(false);
   // Some tokenizers write -1 for "no such token".
-  config.bos_token_id = static_cast<std::int32_t>(
-      shared.integer({"bos_token_id"}, -1, kMaxVocab).value_or(-1));
+  config.bos_token_id =
+      static_cast<std::int32_t>(shared.integer({"bos_token_id"}, -1, kMaxVocab).value_or(-1));
   add_eos_ids(shared, config);
   require_serving_fields(fields, config);
   check_config(config);
@@ -301,17 +306,17 @@ GenerationDefaults parse_generation_config(std::string_view text, const std::str
   const std::int32_t last =
       config.eos_token_ids.empty() ? -1 : *std::ranges::max_element(config.eos_token_ids);
   if (config.vocab > 0 && last >= config.vocab) {
-    fields.invalid("eos_token_id", last, fmt::format("an id below the vocabulary's {}", config.vocab));
+    fields.invalid("eos_token_id", last,
+                   fmt::format("an id below the vocabulary's {}", config.vocab));
   }
   return defaults;
 }
 
 void check_config(const ModelConfig& config) {
   const auto invalid = [&](std::string_view field, std::int64_t value, std::string expected) {
-    throw Error(ErrorId::kConfigFieldInvalid, {{"file", config.origin},
-                                               {"field", field},
-                                               {"value", value},
-                                               {"expected", expected}});
+    throw Error(
+        ErrorId::kConfigFieldInvalid,
+        {{"file", config.origin}, {"field", field}, {"value", value}, {"expected", expected}});
   };
   if (config.heads % config.kv_heads != 0) {
     invalid("num_key_value_heads", config.kv_heads,

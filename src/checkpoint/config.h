@@ -25,7 +25,8 @@ GenerationDefaults parse_generation_config(std::string_view text, const std::str
 // vocabulary, rotated dims are even. Throws: kConfigFieldInvalid naming config.origin.
 void check_config(const ModelConfig& config);
 
-// The classes whose decoder attends to an encoder's output, Mllama's cross-attention layers included.
+// The classes whose decoder attends to an encoder's output, Mllama's cross-attention layers
+// included.
 bool is_encoder_decoder_class(std::string_view architecture);
 
 }  // namespace quern::checkpoint

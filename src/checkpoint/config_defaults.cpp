@@ -10,7 +10,8 @@ struct ClassDefaults {
 };
 
 // Only fields that published checkpoints are known to leave out, and head ties: most classes built
-// on a shared base tie the head to the embedding unless told otherwise, the decoder-only ones do not.
+// on a shared base tie the head to the embedding unless told otherwise, the decoder-only ones do
+// not.
 constexpr ClassDefaults kClasses[] = {
     {"llama", "LlamaForCausalLM", R"({"rms_norm_eps": 1e-6})"},
     {"mistral", "MistralForCausalLM", R"({"rms_norm_eps": 1e-6, "sliding_window": 4096})"},
@@ -31,10 +32,8 @@ constexpr ClassDefaults kClasses[] = {
          "sliding_window": 4096, "rope_theta": 1e6, "tie_word_embeddings": true})"},
     {"gpt_oss", "GptOssForCausalLM",
      R"({"head_dim": 64, "sliding_window": 128, "rope_theta": 150000.0})"},
-    {"deepseek_v2", "DeepseekV2ForCausalLM",
-     R"({"rms_norm_eps": 1e-6, "rope_interleave": true})"},
-    {"deepseek_v3", "DeepseekV3ForCausalLM",
-     R"({"rms_norm_eps": 1e-6, "rope_interleave": true})"},
+    {"deepseek_v2", "DeepseekV2ForCausalLM", R"({"rms_norm_eps": 1e-6, "rope_interleave": true})"},
+    {"deepseek_v3", "DeepseekV3ForCausalLM", R"({"rms_norm_eps": 1e-6, "rope_interleave": true})"},
     {"phi3", "Phi3ForCausalLM", "{}"},
     {"bart", "BartForConditionalGeneration", R"({"tie_word_embeddings": true})"},
     {"mbart", "MBartForConditionalGeneration", R"({"tie_word_embeddings": true})"},
@@ -72,8 +71,8 @@ std::string_view default_architecture(std::string_view model_type) {
 }
 
 bool has_no_rope(std::string_view model_type) {
-  static constexpr std::string_view kTypes[] = {"bart", "mbart", "marian", "t5",  "mt5",  "umt5",
-                                                "bert", "gpt2",  "opt",    "bloom", "whisper"};
+  static constexpr std::string_view kTypes[] = {
+      "bart", "mbart", "marian", "t5", "mt5", "umt5", "bert", "gpt2", "opt", "bloom", "whisper"};
   return std::ranges::find(kTypes, model_type) != std::end(kTypes);
 }
 

@@ -39,19 +39,17 @@ ConfigFields::Found ConfigFields::lookup(FieldNames names) const {
 const nlohmann::json* ConfigFields::find(FieldNames names) const { return lookup(names).value; }
 
 void ConfigFields::missing(std::string_view name) const {
-  throw Error(ErrorId::kConfigFieldMissing,
-              {{"file", file_},
-               {"field", prefix_ + std::string(name)},
-               {"architecture", architecture_}});
+  throw Error(
+      ErrorId::kConfigFieldMissing,
+      {{"file", file_}, {"field", prefix_ + std::string(name)}, {"architecture", architecture_}});
 }
 
 void ConfigFields::invalid(std::string_view name, const nlohmann::json& value,
                            std::string_view expected) const {
-  throw Error(ErrorId::kConfigFieldInvalid,
-              {{"file", file_},
-               {"field", prefix_ + std::string(name)},
-               {"value", json_excerpt(value)},
-               {"expected", expected}});
+  throw Error(ErrorId::kConfigFieldInvalid, {{"file", file_},
+                                             {"field", prefix_ + std::string(name)},
+                                             {"value", json_excerpt(value)},
+                                             {"expected", expected}});
 }
 
 std::int64_t ConfigFields::checked_integer(const nlohmann::json& value, std::string_view name,

@@ -1,6 +1,6 @@
 // Typed, range-checked access to the fields of one JSON object. A field may go by several names
-// (hidden_size, d_model, n_embd): the first that the file has counts. What the file leaves out comes
-// from the defaults of the model's class. Used by config.cpp and hf_folder.cpp.
+// (hidden_size, d_model, n_embd): the first that the file has counts. What the file leaves out
+// comes from the defaults of the model's class. Used by config.cpp and hf_folder.cpp.
 #pragma once
 
 #include <cstdint>
@@ -50,8 +50,8 @@ class ConfigFields {
     std::string_view name;
   };
   Found lookup(FieldNames names) const;
-  std::int64_t checked_integer(const nlohmann::json& value, std::string_view name,
-                               std::int64_t low, std::int64_t high) const;
+  std::int64_t checked_integer(const nlohmann::json& value, std::string_view name, std::int64_t low,
+                               std::int64_t high) const;
 
   std::vector<const nlohmann::json*> objects_;
   const nlohmann::json& defaults_;

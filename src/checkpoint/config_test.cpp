@@ -169,7 +169,9 @@ TEST(Config, TakesDefaultsOfTheClass) {
   // Absent and null differ: this class has a window unless told otherwise.
   const auto mistral = [](const std::string& change) {
     return parse_config(R"({"model_type": "mistral", "hidden_size": 64, "num_hidden_layers": 1,
-        "num_attention_heads": 4, "vocab_size": 9)" + change + "}", "c.json");
+        "num_attention_heads": 4, "vocab_size": 9)" +
+                            change + "}",
+                        "c.json");
   };
   EXPECT_EQ(mistral("").sliding_window, 4096);
   EXPECT_EQ(mistral(R"(, "sliding_window": null)").sliding_window, 0);
@@ -183,7 +185,8 @@ TEST(Config, ReadsNestedTextConfig) {
       "text_config": {"model_type": "mllama_text_model", "hidden_size": 64,
         "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2,
         "vocab_size": 100, "tie_word_embeddings": false, "eos_token_id": [7, 8],
-        "rope_theta": 500000.0}})", "c.json");
+        "rope_theta": 500000.0}})",
+                                          "c.json");
   EXPECT_EQ(config.model_type, "mllama");
   EXPECT_EQ(config.hidden, 64);
   EXPECT_TRUE(config.encoder_decoder);
@@ -195,7 +198,8 @@ TEST(Config, ReadsNestedTextConfig) {
       "architectures": ["Gemma3ForConditionalGeneration"], "model_type": "gemma3",
       "eos_token_id": [1, 106], "text_config": {"model_type": "gemma3_text", "hidden_size": 2560,
         "intermediate_size": 10240, "num_hidden_layers": 34, "sliding_window": 1024,
-        "rope_scaling": {"factor": 8.0, "rope_type": "linear"}}})", "c.json");
+        "rope_scaling": {"factor": 8.0, "rope_type": "linear"}}})",
+                                         "c.json");
   EXPECT_EQ(gemma.heads, 8);
   EXPECT_EQ(gemma.kv_heads, 4);
   EXPECT_EQ(gemma.head_dim, 256);
@@ -224,9 +228,9 @@ TEST(Config, ReadsBothSpellingsOfRopeScaling) {
   }
   const ModelConfig odd = parse_config(llama(R"("rope_scaling": {"type": "nosuch"})"), "c");
   EXPECT_EQ(odd.rope_scaling.type, "nosuch");
-  const ModelConfig yarn = parse_config(
-      llama(R"("rope_scaling": {"type": "yarn", "factor": 4,
-                                "original_max_position_embeddings": 128.0})"), "c");
+  const ModelConfig yarn = parse_config(llama(R"("rope_scaling": {"type": "yarn", "factor": 4,
+                                "original_max_position_embeddings": 128.0})"),
+                                        "c");
   EXPECT_EQ(yarn.rope_scaling.original_context_length, 128);
 }
 
@@ -306,8 +310,9 @@ TEST(Config, NamesMissingFields) {
 TEST(Config, RefusesWhatIsNotJson) {
   for (const std::string& text :
        {std::string(""), std::string("{"), std::string("[1]"), std::string("null"),
-        std::string("{\"a\": \"\xFF\"}"), std::string("{\"a\": 1e999}"),
-        std::string(100000, '['), "{\"a\":" + std::string(65, '[') + std::string(65, ']') + "}"}) {
+        llama() + std::string(1, '\0') + "x", std::string("{\"a\": \"\xFF\"}"),
+        std::string("{\"a\": 1e999}"), std::string(100000, '['),
+        "{\"a\":" + std::string(65, '[') + std::string(65, ']') + "}"}) {
     EXPECT_EQ(refusal(text).id(), ErrorId::kCheckpointJsonInvalid) << text.substr(0, 40);
   }
 }

@@ -294,28 +294,36 @@ void for_each_element(const GgufValue& value, Function element) {
 
 std::optional<std::int64_t> integer_at(GgufType type, const std::byte* data) {
   switch (type) {
-    case GgufType::kU8: return load<std::uint8_t>(data);
-    case GgufType::kI8: return load<std::int8_t>(data);
-    case GgufType::kU16: return load<std::uint16_t>(data);
-    case GgufType::kI16: return load<std::int16_t>(data);
-    case GgufType::kU32: return load<std::uint32_t>(data);
-    case GgufType::kI32: return load<std::int32_t>(data);
-    case GgufType::kI64: return load<std::int64_t>(data);
+    case GgufType::kU8:
+      return load<std::uint8_t>(data);
+    case GgufType::kI8:
+      return load<std::int8_t>(data);
+    case GgufType::kU16:
+      return load<std::uint16_t>(data);
+    case GgufType::kI16:
+      return load<std::int16_t>(data);
+    case GgufType::kU32:
+      return load<std::uint32_t>(data);
+    case GgufType::kI32:
+      return load<std::int32_t>(data);
+    case GgufType::kI64:
+      return load<std::int64_t>(data);
     case GgufType::kU64: {
       const auto value = load<std::uint64_t>(data);
       if (value > static_cast<std::uint64_t>(INT64_MAX)) return std::nullopt;
       return static_cast<std::int64_t>(value);
     }
-    default: return std::nullopt;
+    default:
+      return std::nullopt;
   }
 }
 
 }  // namespace
 
 std::string_view name_of(GgufType type) {
-  static constexpr std::string_view kNames[] = {"uint8",   "int8", "uint16", "int16", "uint32",
-                                                "int32",   "float32", "bool", "string", "array",
-                                                "uint64", "int64", "float64"};
+  static constexpr std::string_view kNames[] = {"uint8",  "int8",    "uint16", "int16",  "uint32",
+                                                "int32",  "float32", "bool",   "string", "array",
+                                                "uint64", "int64",   "float64"};
   return kNames[static_cast<int>(type)];
 }
 
@@ -386,7 +394,8 @@ GgufHeader parse_gguf(std::span<const std::byte> bytes, const std::string& file)
   read_keys(reader, n_keys, header);
   header.alignment = read_alignment(reader, header);
   read_tensors(reader, n_tensors, header);
-  header.data_begin = (reader.offset() + header.alignment - 1) / header.alignment * header.alignment;
+  header.data_begin =
+      (reader.offset() + header.alignment - 1) / header.alignment * header.alignment;
   return header;
 }
 

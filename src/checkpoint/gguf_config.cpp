@@ -80,11 +80,10 @@ std::int64_t vocab_of(const GgufHeader& header, const GgufFields& fields) {
     fields.invalid("vocab_size", *value, fmt::format("the {} rows of token_embd.weight", rows));
   }
   if (rows > kMaxVocab) {
-    throw Error(ErrorId::kConfigFieldInvalid,
-                {{"file", header.file},
-                 {"field", "rows of token_embd.weight"},
-                 {"value", rows},
-                 {"expected", fmt::format("at most {}", kMaxVocab)}});
+    throw Error(ErrorId::kConfigFieldInvalid, {{"file", header.file},
+                                               {"field", "rows of token_embd.weight"},
+                                               {"value", rows},
+                                               {"expected", fmt::format("at most {}", kMaxVocab)}});
   }
   if (declared) return *declared;
   if (rows > 0) return rows;
@@ -119,8 +118,8 @@ void read_heads(const GgufFields& fields, ModelConfig& config) {
       fields.integer("attention.key_length_mla", 1, kMaxHeadDim).value_or(config.head_dim);
   config.v_head_dim =
       fields.integer("attention.value_length_mla", 1, kMaxHeadDim).value_or(config.v_head_dim);
-  config.qk_rope_head_dim = config.rope_dim = fields.required_integer(
-      "rope.dimension_count", 1, config.head_dim);
+  config.qk_rope_head_dim = config.rope_dim =
+      fields.required_integer("rope.dimension_count", 1, config.head_dim);
   config.qk_nope_head_dim = config.head_dim - config.rope_dim;
 }
 
@@ -149,7 +148,8 @@ void check_blocks(const GgufHeader& header, const GgufFields& fields, const Mode
     if (!tensor.name.starts_with("blk.")) continue;
     std::int64_t number = -1;
     const char* begin = tensor.name.data() + 4;
-    const auto [end, fault] = std::from_chars(begin, tensor.name.data() + tensor.name.size(), number);
+    const auto [end, fault] =
+        std::from_chars(begin, tensor.name.data() + tensor.name.size(), number);
     if (fault == std::errc{} && number >= 0 && *begin != '-') blocks.insert(number);
   }
   for (std::int64_t i = 0; i < config.layers; ++i) {
@@ -249,8 +249,7 @@ ModelConfig gguf_config(const GgufHeader& header) {
   config.attention_soft_cap = fields.number("attn_logit_softcapping", 0.0, kHuge).value_or(0.0);
   config.attention_sinks = *architecture == "gpt-oss";
   config.experts = fields.integer("expert_count", 0, kMaxExperts).value_or(0);
-  config.experts_per_token =
-      fields.integer("expert_used_count", 0, config.experts).value_or(0);
+  config.experts_per_token = fields.integer("expert_used_count", 0, config.experts).value_or(0);
   config.nextn_layers = fields.integer("nextn_predict_layers", 0, config.layers).value_or(0);
   config.tied_embeddings = !has_tensor(header, "output.weight");
   name_architecture(*architecture, fields, config);
@@ -279,8 +278,7 @@ TokenizerSource gguf_tokenizer(const GgufHeader& header, const ModelConfig& conf
   source.merges = string_array(fields, "merges");
   source.add_bos = fields.boolean("add_bos_token").value_or(false);
   source.bos_token_id = config.bos_token_id;
-  source.chat_template =
-      GgufFields(header, "tokenizer.").string("chat_template").value_or("");
+  source.chat_template = GgufFields(header, "tokenizer.").string("chat_template").value_or("");
   return source;
 }
 

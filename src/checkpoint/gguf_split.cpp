@@ -71,10 +71,9 @@ void add_part(GgufParts& parts, const std::string& path) {
 
 SplitName checked_name(const GgufHeader& header, std::int64_t count) {
   const auto mismatch = [&](std::string_view field, std::string value, std::string expected) {
-    return Error(ErrorId::kCheckpointShardMismatch, {{"file", header.file},
-                                                     {"field", field},
-                                                     {"value", value},
-                                                     {"expected", expected}});
+    return Error(
+        ErrorId::kCheckpointShardMismatch,
+        {{"file", header.file}, {"field", field}, {"value", value}, {"expected", expected}});
   };
   const auto name = parse_split_name(header.file);
   if (!name) {
@@ -104,8 +103,9 @@ GgufParts open_gguf_parts(const std::string& path) {
   for (std::int64_t number = 2; number <= count; ++number) {
     const std::string part = part_path(name, number);
     if (!is_file(part)) {
-      throw Error(ErrorId::kCheckpointShardMissing,
-                  {{"file", part}, {"reason", fmt::format("split.count of {} is {}", path, count)}});
+      throw Error(
+          ErrorId::kCheckpointShardMissing,
+          {{"file", part}, {"reason", fmt::format("split.count of {} is {}", path, count)}});
     }
     add_part(parts, part);
     expect(parts.headers.back(), "split.no", number - 1);

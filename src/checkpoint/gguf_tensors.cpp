@@ -23,10 +23,10 @@ constexpr std::pair<std::uint32_t, DType> kServedTypes[] = {
 
 // Known to exist, not read; named in messages.
 constexpr TypeName kOtherTypes[] = {
-    {9, "Q8_1"},     {10, "Q2_K"},   {15, "Q8_K"},   {16, "IQ2_XXS"}, {17, "IQ2_XS"},
-    {18, "IQ3_XXS"}, {19, "IQ1_S"},  {20, "IQ4_NL"}, {21, "IQ3_S"},   {22, "IQ2_S"},
-    {23, "IQ4_XS"},  {24, "I8"},     {25, "I16"},    {26, "I32"},     {27, "I64"},
-    {28, "F64"},     {29, "IQ1_M"},  {34, "TQ1_0"},  {35, "TQ2_0"},   {39, "MXFP4"},
+    {9, "Q8_1"},     {10, "Q2_K"},  {15, "Q8_K"},   {16, "IQ2_XXS"}, {17, "IQ2_XS"},
+    {18, "IQ3_XXS"}, {19, "IQ1_S"}, {20, "IQ4_NL"}, {21, "IQ3_S"},   {22, "IQ2_S"},
+    {23, "IQ4_XS"},  {24, "I8"},    {25, "I16"},    {26, "I32"},     {27, "I64"},
+    {28, "F64"},     {29, "IQ1_M"}, {34, "TQ1_0"},  {35, "TQ2_0"},   {39, "MXFP4"},
 };
 
 std::string printable(std::string_view name) { return valid_utf8(name.substr(0, 80)); }
@@ -111,13 +111,12 @@ std::vector<PlacedTensor> place_tensors(const GgufHeader& header, std::uint64_t 
   for (const GgufTensor& tensor : header.tensors) {
     PlacedTensor placed{info_of(tensor, header.file), 0};
     if (tensor.offset > static_cast<std::uint64_t>(INT64_MAX) - header.data_begin) {
-      throw Error(ErrorId::kCheckpointTensorOutsideFile,
-                  {{"tensor", printable(tensor.name)},
-                   {"file", header.file},
-                   {"begin", tensor.offset},
-                   {"end", "beyond 2^63"},
-                   {"size", file_size},
-                   {"missing", "all"}});
+      throw Error(ErrorId::kCheckpointTensorOutsideFile, {{"tensor", printable(tensor.name)},
+                                                          {"file", header.file},
+                                                          {"begin", tensor.offset},
+                                                          {"end", "beyond 2^63"},
+                                                          {"size", file_size},
+                                                          {"missing", "all"}});
     }
     placed.begin = header.data_begin + tensor.offset;
     check_inside(placed, header.file, file_size);

@@ -16,7 +16,9 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::span<const std::byte> view(const std::string& bytes) { return std::as_bytes(std::span(bytes)); }
+std::span<const std::byte> view(const std::string& bytes) {
+  return std::as_bytes(std::span(bytes));
+}
 
 // Everything that opening such a file does before and with its weights.
 void open(const std::string& bytes) {

@@ -38,6 +38,7 @@ nlohmann::json parse_json_object(std::string_view text, const std::string& file)
   if (nesting_depth(text) > kMaxJsonDepth) {
     throw invalid(fmt::format("it is nested more than {} deep", kMaxJsonDepth));
   }
+  if (text.find('\0') != text.npos) throw invalid("it holds a zero byte");  // nlohmann stops there
   nlohmann::json value;
   try {
     value = nlohmann::json::parse(text);

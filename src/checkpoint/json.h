@@ -1,5 +1,6 @@
 // JSON from outside: config.json, generation_config.json, tokenizer_config.json and the index of a
-// sharded checkpoint. Nesting is capped before the parser runs. Called by the readers of this folder.
+// sharded checkpoint. Nesting is capped before the parser runs. Called by the readers of this
+// folder.
 #pragma once
 
 #include <nlohmann/json.hpp>

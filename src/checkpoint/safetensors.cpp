@@ -19,10 +19,10 @@ struct FileType {
 };
 
 constexpr FileType kFileTypes[] = {
-    {"BOOL", 8},    {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"U8", 8},   {"I8", 8},
-    {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"I16", 16},    {"U16", 16}, {"F16", 16},
-    {"BF16", 16},   {"I32", 32},    {"U32", 32},    {"F32", 32},    {"C64", 64}, {"F64", 64},
-    {"I64", 64},    {"U64", 64},
+    {"BOOL", 8}, {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"U8", 8},
+    {"I8", 8},   {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"I16", 16},
+    {"U16", 16}, {"F16", 16},    {"BF16", 16},   {"I32", 32},    {"U32", 32},
+    {"F32", 32}, {"C64", 64},    {"F64", 64},    {"I64", 64},    {"U64", 64},
 };
 
 std::string printable(std::string_view text) { return valid_utf8(text.substr(0, 80)); }
@@ -132,11 +132,17 @@ SafetensorsHeader parse_safetensors(std::span<const std::byte> bytes, const std:
   const std::string_view text = header_text(bytes, file);
   // nlohmann would skip a byte-order mark or white space; the format allows neither.
   if (text.empty() || text.front() != '{') {
+    throw Error(ErrorId::kCheckpointSafetensorsHeader, {{"file", file},
+                                                        {"field", "the first byte at 8"},
+                                                        {"value", printable(text.substr(0, 8))},
+                                                        {"expected", "an object"}});
+  }
+  if (const auto zero = text.find('\0'); zero != text.npos) {  // ends the text for nlohmann
     throw Error(ErrorId::kCheckpointSafetensorsHeader,
                 {{"file", file},
-                 {"field", "the first byte at 8"},
-                 {"value", printable(text.substr(0, 8))},
-                 {"expected", "an object"}});
+                 {"field", fmt::format("the JSON at byte {}", zero + 8)},
+                 {"value", "a zero byte"},
+                 {"expected", "an object of tensors"}});
   }
   SafetensorsHeaderEvents events(file);
   nlohmann::json::sax_parse(text.begin(), text.end(), &events);

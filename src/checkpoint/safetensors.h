@@ -1,6 +1,7 @@
 // Reader of safetensors headers and of the index of a sharded checkpoint. Takes what the format's
-// reference reader takes: offsets that cover the data without gap or overlap, in any order of names;
-// and refuses names that stand twice besides. Does not touch tensor data. Called by checkpoint.cpp.
+// reference reader takes: offsets that cover the data without gap or overlap, in any order of
+// names; and refuses names that stand twice besides. Does not touch tensor data. Called by
+// checkpoint.cpp.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +24,7 @@ struct SafetensorsTensor {
 };
 
 struct SafetensorsHeader {
-  std::uint64_t data_begin = 0;  // offset of the data in the file
+  std::uint64_t data_begin = 0;            // offset of the data in the file
   std::vector<SafetensorsTensor> tensors;  // by ascending offset
 };
 

@@ -8,7 +8,7 @@ namespace quern::checkpoint {
 namespace {
 
 constexpr int kRoot = 1, kTensor = 2, kNumbers = 3;  // depths
-constexpr int kMaxIgnoredDepth = 64;
+constexpr int kMaxIgnoredDepth = 125;  // 127 with the root and the tensor, as the reference has
 
 std::string printable(std::string_view text) { return valid_utf8(text.substr(0, 80)); }
 
@@ -16,10 +16,9 @@ std::string printable(std::string_view text) { return valid_utf8(text.substr(0, 
 
 void SafetensorsHeaderEvents::fail(std::string field, std::string value,
                                    std::string_view expected) const {
-  throw Error(ErrorId::kCheckpointSafetensorsHeader, {{"file", file_},
-                                                      {"field", field},
-                                                      {"value", printable(value)},
-                                                      {"expected", expected}});
+  throw Error(
+      ErrorId::kCheckpointSafetensorsHeader,
+      {{"file", file_}, {"field", field}, {"value", printable(value)}, {"expected", expected}});
 }
 
 // What is being read, for messages.
@@ -29,10 +28,14 @@ std::string SafetensorsHeaderEvents::field_name() const {
   if (tensors_.empty()) return "the header";
   const std::string tensor = "tensor " + printable(tensors_.back().name);
   switch (field_) {
-    case Field::kDtype: return "dtype of " + tensor;
-    case Field::kShape: return "shape of " + tensor;
-    case Field::kOffsets: return "data_offsets of " + tensor;
-    default: return tensor;
+    case Field::kDtype:
+      return "dtype of " + tensor;
+    case Field::kShape:
+      return "shape of " + tensor;
+    case Field::kOffsets:
+      return "data_offsets of " + tensor;
+    default:
+      return tensor;
   }
 }
 
@@ -96,9 +99,8 @@ bool SafetensorsHeaderEvents::key(string_t& name) {
   if (depth_ == kRoot) {
     field_ = Field::kNone;
     if (!names_.insert(name).second) {
-      throw Error(ErrorId::kCheckpointTensorDuplicate, {{"tensor", printable(name)},
-                                                        {"file", file_},
-                                                        {"other", "the same header"}});
+      throw Error(ErrorId::kCheckpointTensorDuplicate,
+                  {{"tensor", printable(name)}, {"file", file_}, {"other", "the same header"}});
     }
     metadata_ = name == "__metadata__";
     if (!metadata_) {

@@ -47,9 +47,10 @@ std::string one(const std::string& shape, const std::string& offsets,
 }
 
 TEST(Safetensors, ReadsTensorsByOffset) {
-  const auto header = parse(file_of("{\"b\": " + entry("[2]", "[4,12]") + ", \"a\": " +
-                                        entry("[2,1]", "[0,4]", "\"BF16\"") +
-                                        R"(, "__metadata__": {"format": "pt"}})", 12));
+  const auto header = parse(file_of("{\"b\": " + entry("[2]", "[4,12]") +
+                                        ", \"a\": " + entry("[2,1]", "[0,4]", "\"BF16\"") +
+                                        R"(, "__metadata__": {"format": "pt"}})",
+                                    12));
   ASSERT_EQ(header.tensors.size(), 2u);
   EXPECT_EQ(header.tensors[0].name, "a");
   EXPECT_THAT(header.tensors[0].shape, ElementsAre(2, 1));
@@ -68,15 +69,19 @@ TEST(Safetensors, TakesWhatTheFormatAllows) {
   EXPECT_EQ(parse(file_of(one("[1,1,1,1,1,1,1,1,1]", "[0,4]"), 4)).tensors[0].shape.size(), 9u);
   EXPECT_EQ(parse(file_of(one("[3]", "[0,24]", "\"I64\""), 24)).tensors.size(), 1u);
   EXPECT_EQ(parse(file_of(R"({"__metadata__": null, "x": )" + entry("[1]", "[0,4]") + "}", 4))
-                .tensors.size(), 1u);
+                .tensors.size(),
+            1u);
   EXPECT_EQ(parse(file_of(R"({"x": {"other": [{"a": [1.5]}, "b"], "dtype": "F32", "shape": [1],
-                              "data_offsets": [0, 4]}})", 4)).tensors.size(), 1u);
+                              "data_offsets": [0, 4]}})",
+                          4))
+                .tensors.size(),
+            1u);
 }
 
 TEST(Safetensors, RefusesBadRanges) {
-  for (const auto& [shape, offsets] : {std::pair("[2]", "[8,0]"), std::pair("[2]", "[0,4]"),
-                                       std::pair("[2]", "[0,1000000000000]"),
-                                       std::pair("[2]", "[4,12]"), std::pair("[1]", "[0,8]")}) {
+  for (const auto& [shape, offsets] :
+       {std::pair("[2]", "[8,0]"), std::pair("[2]", "[0,4]"), std::pair("[2]", "[0,1000000000000]"),
+        std::pair("[2]", "[4,12]"), std::pair("[1]", "[0,8]")}) {
     EXPECT_EQ(refusal(file_of(one(shape, offsets), 8)), ErrorId::kCheckpointSafetensorsRange)
         << offsets;
   }
@@ -92,19 +97,31 @@ TEST(Safetensors, RefusesBadRanges) {
 
 TEST(Safetensors, RefusesBadFields) {
   for (const char* header :
-       {"[1,2]", "", " {}", "\xEF\xBB\xBF{}", "null", "{", "{}x", "{\"x\": 1}", "{\"x\": null}",
-        "{\"x\": []}", "{\"x\": {}}", R"({"x": {"dtype": "F32", "shape": [2]}})",
+       {"[1,2]",
+        "",
+        " {}",
+        "\xEF\xBB\xBF{}",
+        "null",
+        "{",
+        "{}x",
+        "{\"x\": 1}",
+        "{\"x\": null}",
+        "{\"x\": []}",
+        "{\"x\": {}}",
+        R"({"x": {"dtype": "F32", "shape": [2]}})",
         R"({"x": {"shape": [2], "data_offsets": [0,8]}})",
         R"({"x": {"dtype": "F32", "data_offsets": [0,8]}})",
         R"({"x": {"dtype": "F32", "dtype": "F32", "shape": [2], "data_offsets": [0,8]}})",
         R"({"x": {"dtype": {"dtype": "F32"}, "shape": [2], "data_offsets": [0,8]}})",
-        R"({"__metadata__": {"a": 1}})", R"({"__metadata__": {"a": {}}})",
-        R"({"__metadata__": []})", "{\"x\": \"\xFF\"}"}) {
+        R"({"__metadata__": {"a": 1}})",
+        R"({"__metadata__": {"a": {}}})",
+        R"({"__metadata__": []})",
+        "{\"x\": \"\xFF\"}"}) {
     EXPECT_EQ(refusal(file_of(header, 8)), ErrorId::kCheckpointSafetensorsHeader) << header;
   }
-  for (const char* offsets : {"[NaN,8]", "[-1,7]", "[-0,8]", "[0,8.0]", "[1.5,9.5]", "[0]",
-                              "[0,8,8]", "[]", "[[0,8]]", "8", "null", "[0,\"8\"]", "{}",
-                              "[0,18446744073709551616]"}) {
+  for (const char* offsets :
+       {"[NaN,8]", "[-1,7]", "[-0,8]", "[0,8.0]", "[1.5,9.5]", "[0]", "[0,8,8]", "[]", "[[0,8]]",
+        "8", "null", "[0,\"8\"]", "{}", "[0,18446744073709551616]"}) {
     EXPECT_EQ(refusal(file_of(one("[2]", offsets), 8)), ErrorId::kCheckpointSafetensorsHeader)
         << offsets;
   }
@@ -112,6 +129,8 @@ TEST(Safetensors, RefusesBadFields) {
     EXPECT_EQ(refusal(file_of(one(shape, "[0,8]"), 8)), ErrorId::kCheckpointSafetensorsHeader)
         << shape;
   }
+  EXPECT_EQ(refusal(file_of("{}" + std::string(1, '\0') + "x", 0)),
+            ErrorId::kCheckpointSafetensorsHeader);
   EXPECT_EQ(refusal(file_of(one("[4294967296,4294967296]", "[0,8]"), 8)),
             ErrorId::kCheckpointTensorShape);
   EXPECT_EQ(refusal(file_of(one("[0,18446744073709551615]", "[0,0]"), 0)),
@@ -146,8 +165,8 @@ TEST(Safetensors, RefusesEveryPrefix) {
 }
 
 TEST(Safetensors, RefusesAbsurdHeaderLengths) {
-  for (const std::uint64_t length : {std::uint64_t{1} << 63, std::uint64_t{1} << 40, UINT64_MAX,
-                                     std::uint64_t{100'000'001}}) {
+  for (const std::uint64_t length :
+       {std::uint64_t{1} << 63, std::uint64_t{1} << 40, UINT64_MAX, std::uint64_t{100'000'001}}) {
     std::string bytes(16, ' ');
     std::memcpy(bytes.data(), &length, 8);
     EXPECT_EQ(refusal(bytes), ErrorId::kCheckpointSafetensorsHeader) << length;
@@ -169,7 +188,8 @@ TEST(Safetensors, RefusesTypesThatAreNotServedWhenAsked) {
 }
 
 TEST(SafetensorsIndex, RefusesPathsAndOtherShapes) {
-  const auto files = parse_safetensors_index(R"({"weight_map": {"a": "1", "b": "2", "c": "1"}})", "i");
+  const auto files =
+      parse_safetensors_index(R"({"weight_map": {"a": "1", "b": "2", "c": "1"}})", "i");
   EXPECT_THAT(files.at("1"), ElementsAre("a", "c"));
   for (const char* text :
        {R"({"weight_map": {"a": "../x"}})", R"({"weight_map": {"a": "/etc/passwd"}})",

@@ -15,17 +15,17 @@ namespace {
 constexpr std::int64_t kBf16Bytes = 2;
 
 std::int64_t kv_bytes_per_token(const ModelConfig& config) {
-  const std::int64_t values =
-      config.kv_lora_rank > 0 ? config.kv_lora_rank + config.qk_rope_head_dim
-                              : config.kv_heads * (config.head_dim + config.v_head_dim);
+  const std::int64_t values = config.kv_lora_rank > 0
+                                  ? config.kv_lora_rank + config.qk_rope_head_dim
+                                  : config.kv_heads * (config.head_dim + config.v_head_dim);
   return config.layers * values * kBf16Bytes;
 }
 
 void describe_tokenizer(const checkpoint::TokenizerSource& source, InspectReport& report) {
   report.has_chat_template = !source.chat_template.empty();
   if (!source.model.empty()) {
-    report.tokenizer = valid_utf8(source.pre.empty() ? source.model
-                                                     : source.model + " (" + source.pre + ")");
+    report.tokenizer =
+        valid_utf8(source.pre.empty() ? source.model : source.model + " (" + source.pre + ")");
     report.tokens = static_cast<std::int64_t>(source.tokens.size());
     return;
   }
