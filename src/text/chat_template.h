@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "quern/types.h"
+#include "text/chatml.h"
 
 namespace quern::text {
 
@@ -16,20 +17,22 @@ struct ChatOptions {
 
 class ChatTemplate {
  public:
-  // `source` is the model's Jinja text. Never throws: a template that is not ChatML, or none,
-  // gives an object whose render() throws.
-  explicit ChatTemplate(std::string source);
+  // `source` is the model's Jinja text; `bos_token` what it prints as bos_token, where that is
+  // known (without it a template that prints bos_token is not supported). Never throws: a template
+  // that is not ChatML, or none, gives an object whose render() throws.
+  explicit ChatTemplate(std::string source, std::optional<std::string> bos_token = std::nullopt);
 
-  bool supported() const { return supported_; }
-  // Template text comes back as trusted pieces, message text as untrusted ones.
-  // Throws: kChatTemplateUnsupported, kChatTemplateMissing, kChatRoleUnknown.
+  bool supported() const { return shape_.has_value(); }
+  // Template text comes back as trusted pieces, message text (roles too) as untrusted ones. Any
+  // role passes that the template lets pass. Throws: kChatTemplateMissing,
+  // kChatTemplateUnsupported, kMessagesEmpty, kChatTemplateRefused (the template's own refusal of
+  // an order of roles).
   std::vector<PromptPiece> render(const std::vector<ChatMessage>& messages,
                                   const ChatOptions& options) const;
 
  private:
   std::string source_;
-  bool supported_ = false;
-  std::string default_system_;  // added when the first message is not a system message
+  std::optional<ChatMl> shape_;
 };
 
 }  // namespace quern::text
