@@ -5,6 +5,7 @@
 #include <map>
 
 #include "text/bpe.h"
+#include "text/chat_template.h"
 #include "text/detokenizer.h"
 #include "text/test_support.h"
 #include "text/tokenizer.h"
@@ -152,6 +153,16 @@ TEST_P(Reference, AgreesFromGgufMetadata) {
   compare_strings(*Tokenizer::create(source, GetParam().rows));
 }
 
+TEST_P(Reference, AgreesFromTheGgufFile) {
+  const std::filesystem::path file = folder_ / "vocab.gguf";
+  if (!std::filesystem::exists(file)) GTEST_SKIP() << "there is no GGUF of this tokenizer";
+  checkpoint::TokenizerSource source = checkpoint::read_metadata(file.string()).tokenizer;
+  EXPECT_EQ(source.pre, GetParam().pre);
+  const auto tokenizer = Tokenizer::create(source, GetParam().rows);
+  EXPECT_GE(compare(*tokenizer), 200);
+  compare_strings(*tokenizer);
+}
+
 TEST_P(Reference, MergesBytesThatAreNotText) {
   TokenizerSpec spec = read_tokenizer_json(source_, GetParam().rows);
   const Bpe bpe(spec.vocabulary, spec.merges, spec.whole_words);
@@ -177,6 +188,25 @@ INSTANTIATE_TEST_SUITE_P(
       std::erase(name, '-');
       return name;
     });
+
+TEST(ReferenceTokenizer, EncodesTheChatsOfTheDefaultModel) {
+  const std::filesystem::path shared = test::shared_folder();
+  if (shared.empty())
+    GTEST_SKIP() << "no QUERN_SHARED folder: the text and the chats of "
+                    "tests/data/smollm2 were not encoded";
+  const std::filesystem::path file = shared / "tokenizers" / "smollm2" / "vocab.gguf";
+  const checkpoint::TokenizerSource source = checkpoint::read_metadata(file.string()).tokenizer;
+  const auto tokenizer = Tokenizer::create(source, 49152);
+  const ChatTemplate chat(test::read_file(shared / "chat-templates" / "smollm2.jinja"));
+  const json golden = test::read_json(QUERN_TEST_DATA "/smollm2/golden.json");
+  EXPECT_EQ(tokenizer->encode(test::read_file(QUERN_TEST_DATA "/smollm2/text.txt"), true),
+            golden["text"]["ids"].get<Ids>());
+  for (const json& row : golden["chats"]) {
+    std::vector<ChatMessage> messages;
+    for (const json& m : row["messages"]) messages.push_back({m["role"], m["content"]});
+    EXPECT_EQ(tokenizer->encode(chat.render(messages, {})), row["prompt_ids"].get<Ids>());
+  }
+}
 
 TEST(ReferenceTokenizer, RefusesWhatNeedsNormalization) {
   const std::filesystem::path shared = test::shared_folder();
