@@ -46,7 +46,7 @@ std::unique_ptr<Generation> read_generation(const Route& route, const HttpReques
   switch (route.action) {
     case Action::kChatCompletion: return read_chat_completion(request.body, info);
     case Action::kCompletion: return read_completion(request.body, info);
-    default: return read_generate(request.body);
+    default: return read_generate(request.body, info);
   }
 }
 

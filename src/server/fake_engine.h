@@ -24,6 +24,7 @@ class FakeEngine : public Engine {
     info_.attention_backend = "torch_native";
     info_.context_length = 1000;
     info_.has_chat_template = true;
+    info_.default_sampling.top_k = 40;
     thread_ = std::thread([this] { run(); });
   }
 
@@ -38,7 +39,7 @@ class FakeEngine : public Engine {
 
   RequestId submit(const Request& request, EventSink sink) override {
     if (draining_) throw Error(ErrorId::kServerDraining);
-    Running running{text_of(request), request.sampling, std::move(sink), false, {}};
+    Running running{text_of(request), request.sampling, std::move(sink), false, TokenEvent()};
     if (running.text.starts_with("!throw")) {
       throw Error(ErrorId::kFieldOutOfRange,
                   {{"param", "prompt"}, {"expected", "shorter"}, {"actual", "\xFF long"}});

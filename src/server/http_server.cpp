@@ -4,6 +4,7 @@
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/signal_set.hpp>
@@ -176,6 +177,9 @@ struct HttpServer::Impl {
   }
 
   ServerCore core;
+  // Keeps the I/O thread when nothing is open, for serve()'s last tasks.
+  asio::executor_work_guard<asio::io_context::executor_type> keep_running =
+      asio::make_work_guard(core.io);
   tcp::acceptor acceptor;
   asio::signal_set signals;
   int port = 0;

@@ -114,7 +114,7 @@ Request read_request(const Fields& fields) {
 
 }  // namespace
 
-std::unique_ptr<Generation> read_generate(std::string_view body) {
+std::unique_ptr<Generation> read_generate(std::string_view body, const EngineInfo& info) {
   const Json json = parse_object(body);
   const Fields fields(json);
   refuse_unserved(fields, kUnserved);
@@ -125,7 +125,7 @@ std::unique_ptr<Generation> read_generate(std::string_view body) {
   refuse_unserved(params, kUnservedSampling);
 
   Request request = read_request(fields);
-  request.sampling = read_sampling(params);
+  request.sampling = read_sampling(params, info.default_sampling);
   request.sampling.seed = params.seed("sampling_seed");
   request.sampling.max_tokens =
       params.integer("max_new_tokens", 1, std::numeric_limits<std::int64_t>::max())

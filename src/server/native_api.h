@@ -11,6 +11,6 @@ namespace quern::server {
 
 // Streamed answers are cumulative: each frame holds the whole text and all ids so far.
 // Throws: kInvalidJson, kMissingField, kWrongFieldType, kFieldOutOfRange, kFieldNotServed.
-std::unique_ptr<Generation> read_generate(std::string_view body);
+std::unique_ptr<Generation> read_generate(std::string_view body, const EngineInfo& info);
 
 }  // namespace quern::server

@@ -201,8 +201,8 @@ void read_stream(const Fields& fields, OpenAiGeneration* generation) {
       Fields(*options, "stream_options.").boolean("include_usage").value_or(false);
 }
 
-SamplingParams read_openai_sampling(const Fields& fields, Kind kind) {
-  SamplingParams sampling = read_sampling(fields);
+SamplingParams read_openai_sampling(const Fields& fields, Kind kind, const EngineInfo& info) {
+  SamplingParams sampling = read_sampling(fields, info.default_sampling);
   sampling.seed = fields.seed("seed");
   const auto old_name = fields.integer("max_tokens", 1, kNoLimit);
   const auto new_name = fields.integer("max_completion_tokens", 1, kNoLimit);
@@ -252,7 +252,7 @@ std::unique_ptr<Generation> read(Kind kind, std::string_view body, const EngineI
   auto generation = std::make_unique<OpenAiGeneration>(kind, info);
   read_stream(fields, generation.get());
   const auto count = static_cast<size_t>(fields.integer("n", 1, kMaxChoices).value_or(1));
-  const SamplingParams sampling = read_openai_sampling(fields, kind);
+  const SamplingParams sampling = read_openai_sampling(fields, kind, info);
 
   std::vector<Request> prompts;
   if (kind == Kind::kChat) {

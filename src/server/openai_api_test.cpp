@@ -155,6 +155,7 @@ TEST_F(OpenAiApi, FillsInDefaults) {
   const SamplingParams sampling = server.engine().last_request().sampling;
   EXPECT_EQ(sampling.temperature, 1.0);
   EXPECT_EQ(sampling.top_p, 1.0);
+  EXPECT_EQ(sampling.top_k, 40) << "the model's own";
   EXPECT_EQ(sampling.max_tokens, 16);
   EXPECT_EQ(sampling.seed, std::nullopt);
   server.post("/v1/completions", complete(R"("top_p":0)"));

@@ -54,13 +54,13 @@ bool asks_for_nothing(const Json& value, Harmless harmless) {
 
 }  // namespace
 
-SamplingParams read_sampling(const Fields& fields) {
+SamplingParams read_sampling(const Fields& fields, const SamplingParams& defaults) {
   SamplingParams sampling;
-  sampling.temperature = fields.number("temperature", 0.0, kMaxTemperature).value_or(1.0);
-  sampling.top_p = fields.number("top_p", 0.0, 1.0).value_or(1.0);
-  sampling.top_k =
-      fields.integer("top_k", -1, std::numeric_limits<std::int64_t>::max()).value_or(-1);
-  sampling.min_p = fields.number("min_p", 0.0, 1.0).value_or(0.0);
+  sampling.temperature = fields.number("temperature", 0.0, kMaxTemperature).value_or(defaults.temperature);
+  sampling.top_p = fields.number("top_p", 0.0, 1.0).value_or(defaults.top_p);
+  sampling.top_k = fields.integer("top_k", -1, std::numeric_limits<std::int64_t>::max())
+                       .value_or(defaults.top_k);
+  sampling.min_p = fields.number("min_p", 0.0, 1.0).value_or(defaults.min_p);
   if (sampling.temperature < kGreedyTemperature || sampling.top_p == 0.0) {
     sampling.temperature = 0.0;
     sampling.top_p = 1.0;

@@ -16,9 +16,10 @@ inline constexpr size_t kMaxStopStrings = 16;
 inline constexpr size_t kMaxStopStringBytes = 4096;
 inline constexpr size_t kMaxStopTokens = 1024;
 
-// Reads temperature, top_p, top_k, min_p, stop, stop_token_ids and ignore_eos. A temperature below
-// 1e-6 and a top_p of 0 are greedy. Throws: kWrongFieldType, kFieldOutOfRange.
-SamplingParams read_sampling(const Fields& fields);
+// Reads temperature, top_p, top_k and min_p, which the model has defaults for, and stop,
+// stop_token_ids and ignore_eos. A temperature below 1e-6 and a top_p of 0 are greedy.
+// Throws: kWrongFieldType, kFieldOutOfRange.
+SamplingParams read_sampling(const Fields& fields, const SamplingParams& defaults);
 
 // A value that asks for nothing and is therefore let through.
 enum class Harmless { kNothing, kFalse, kZero, kOne, kEmpty, kNoneWord, kPlainText, kMinusOne };
