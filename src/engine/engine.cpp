@@ -168,23 +168,22 @@ class EngineImpl final : public Engine {
       for (size_t row = 0; row < plan.row_requests.size(); ++row) advance(plan.row_requests[row], row);
       ++steps_;
     }
-    cancel_everything();
   }
 
   // Publishes the state, waits for work, takes what came in. False: the engine ends.
   bool take_commands() {
     std::vector<Command> commands;
-    bool cancel_all = false;
+    bool cancel_all = false, stopping = false;
     {
       std::unique_lock lock(mutex_);
       publish();
       wake_.wait(lock, [this] {
         return stopping_ || cancel_all_ || !commands_.empty() || !scheduler_.idle();
       });
-      if (stopping_) return false;
       commands.swap(commands_);
       cancel_all = std::exchange(cancel_all_, false);
       idle_ = false;
+      stopping = stopping_;
     }
     for (Command& command : commands) {
       if (command.cancel) {
@@ -193,8 +192,9 @@ class EngineImpl final : public Engine {
         begin(std::move(command));
       }
     }
-    if (cancel_all) cancel_everything();
-    return true;
+    // What was still queued ends with an event of its own too.
+    if (cancel_all || stopping) cancel_everything();
+    return !stopping;
   }
 
   // Requires: mutex_ held.
