@@ -1,0 +1,174 @@
+"""The program as a process: its port, its end, its surroundings, and models with bad numbers."""
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import time
+
+import pytest
+
+import makers
+from conftest import QUERN
+from helpers import ask, at_once, complete, error, events
+
+
+def refused(*args, env=None):
+    """Runs `quern serve`, which must refuse to start; its stderr."""
+    done = subprocess.run([QUERN, "serve", *map(str, args)], env=env, capture_output=True, text=True,
+                          timeout=60)
+    assert done.returncode == 1, (done.returncode, done.stderr)
+    assert done.stdout == ""
+    return done.stderr
+
+
+def test_a_port_in_use_is_refused_before_weights_load(tiny, tiny_model):
+    message = refused("--model", tiny_model, "--port", tiny.port)
+    assert message.splitlines()[0].startswith("error[") and str(tiny.port) in message
+    assert "Loading" not in message
+
+
+def test_addresses_that_cannot_be_listened_on(tiny_model):
+    assert "192.0.2.1" in refused("--model", tiny_model, "--port", 0, "--host", "192.0.2.1")
+    assert "70000" in refused("--model", tiny_model, "--port", 70000)
+
+
+def test_a_missing_model_is_refused(work):
+    assert str(work / "none.gguf") in refused("--model", work / "none.gguf", "--port", 0)
+
+
+def test_sigterm_finishes_the_running_stream(start, endless_model):
+    server = start(endless_model)
+    body = json.dumps(complete(max_tokens=1500, ignore_eos=True, stream=True)).encode()
+    connection = server.raw("/v1/completions", body)
+    received = connection.recv(4096)
+    server.process.send_signal(signal.SIGTERM)
+    while part := connection.recv(1 << 16):
+        received += part
+    assert received.endswith(b"data: [DONE]\n\n\r\n0\r\n\r\n")
+    assert server.process.wait(30) == 0
+    with pytest.raises(OSError):
+        socket.create_connection(("127.0.0.1", server.port), timeout=2)
+
+
+def test_sigterm_bounds_the_time_that_requests_get(start, endless_model):
+    server = start(endless_model, "--drain-timeout", "1")
+    body = json.dumps(complete(max_tokens=150_000, ignore_eos=True, stream=True)).encode()
+    connection = server.raw("/v1/completions", body)
+    connection.recv(4096)
+    server.process.send_signal(signal.SIGTERM)
+    received = b""
+    while part := connection.recv(1 << 16):
+        received += part
+    assert b'data: {"error":' in received
+    assert server.process.wait(30) == 0
+
+
+def test_a_second_signal_ends_at_once(start, endless_model):
+    server = start(endless_model, "--drain-timeout", "600")
+    body = json.dumps(complete(max_tokens=150_000, ignore_eos=True)).encode()
+    with server.raw("/v1/completions", body):
+        while server.info()["running"] == 0:
+            time.sleep(0.01)
+        server.process.send_signal(signal.SIGTERM)
+        while "second signal" not in server.log():
+            time.sleep(0.01)
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(10) == -signal.SIGTERM
+
+
+def test_one_cpu_means_one_thread(start, tiny_model):
+    cpu = str(min(os.sched_getaffinity(0)))
+    server = start(tiny_model, wrap=("taskset", "-c", cpu))
+    assert server.info()["threads"] == 1
+    assert "threads 1" in server.log()
+    assert ask(server, complete(), False)[1] in ("stop", "length")
+
+
+def test_instruction_sets_are_forced_and_named(start, tiny_model, tiny):
+    answers = {}
+    for isa in ("ref", "avx2"):
+        server = start(tiny_model, "--dtype", "float32", "--kv-cache-dtype", "float32",
+                       env={**os.environ, "QUERN_ISA": isa})
+        assert isa in server.info()["isa"]
+        answers[isa] = ask(server, complete(temperature=0, max_tokens=32), False)
+    assert answers["ref"] == answers["avx2"]
+
+
+SURROUNDINGS = {
+    "an empty environment": dict(env={}),
+    "no home": dict(env={"PATH": os.environ["PATH"]}),
+    "a home that is not there": dict(env={"HOME": "/nonexistent", "TMPDIR": "/nonexistent"}),
+    "a full log device": dict(stderr=open("/dev/full", "wb")),
+    "no stderr": dict(wrap=("sh", "-c", 'exec "$@" 2>&-', "sh")),
+    "no stdin": dict(wrap=("sh", "-c", 'exec "$@" <&-', "sh")),
+}
+
+
+@pytest.mark.parametrize("name", SURROUNDINGS)
+def test_it_starts_and_serves_in(name, start, tiny_model):
+    server = start(tiny_model, **SURROUNDINGS[name])
+    assert ask(server, complete(), True)[1] in ("stop", "length")
+    assert server.stop() == 0
+
+
+def test_it_serves_from_folders_that_cannot_be_written(start, work):
+    folder = work / "read_only"
+    folder.mkdir()
+    makers.tiny_gguf(str(folder / "tiny.gguf"))
+    folder.chmod(0o555)
+    before = sorted(os.listdir(folder))
+    server = start(folder / "tiny.gguf", cwd=folder)
+    assert ask(server, complete(), False)[1] in ("stop", "length")
+    assert sorted(os.listdir(folder)) == before
+
+
+def test_version_works_anywhere():
+    done = subprocess.run([QUERN, "--version"], env={"HOME": "/nonexistent", "QUERN_ISA": "nosuch"},
+                          cwd="/", capture_output=True, text=True, timeout=10)
+    assert done.returncode == 0 and done.stdout.startswith("quern ")
+
+
+@pytest.mark.parametrize("value", ["nan", "inf"])
+def test_weights_that_are_no_numbers(start, tiny_model, work, value):
+    path = work / f"{value}.gguf"
+    path.write_bytes(tiny_model.read_bytes()[:-4] + struct.pack("<f", float(value)))
+    server = start(path)
+    for stream in (False, True):
+        found = error(server.post("/v1/completions", complete(stream=stream, temperature=0)), 500)
+        assert found["code"] == "numeric_fault" and "step" in found["message"]
+    assert server.quiet() and server.get("/health").status_code == 200
+
+
+def test_one_bad_request_leaves_its_neighbour_alone(start, work):
+    """Only prompts with a '~' meet the bad row: the head has weights of its own."""
+    path = work / "nan_row.gguf"
+    tensors = []
+    for _, name, rows, columns, raw in makers.tensors(tied=False):
+        if name == "token_embd.weight":
+            at = (4 + ord("~")) * columns * 4
+            raw = raw[:at] + struct.pack("<f", float("nan")) + raw[at + 4:]
+        tensors.append((name, [columns, rows] if columns else [rows], 0, raw))
+    makers.gguf(str(path), makers.base_kv(), tensors)
+    server = start(path)
+    clean = complete(prompt="clean", temperature=0, max_tokens=300, ignore_eos=True)
+    alone = ask(server, clean, True)
+    assert "~" not in alone[0]
+    beside = at_once([lambda: ask(server, clean, True)] +
+                     [lambda: server.post("/v1/completions", complete(prompt="a~b"))] * 8)
+    assert beside[0] == alone
+    for reply in beside[1:]:
+        assert error(reply, 500)["code"] == "numeric_fault"
+
+
+def test_a_folder_of_safetensors_serves_the_same_text(start, tiny, work):
+    makers.tiny_hf(str(work / "tinyhf"))
+    exact = ("--dtype", "float32", "--kv-cache-dtype", "float32")
+    folder, single = start(work / "tinyhf", *exact), start(work / "tiny.gguf", *exact)
+    body = complete(temperature=0, max_tokens=40)
+    assert ask(folder, body, False) == ask(single, body, False)
+    stream = folder.post("/v1/chat/completions",
+                         {"messages": [{"role": "user", "content": "a"}], "stream": True,
+                          "max_tokens": 4})
+    assert events(stream)
