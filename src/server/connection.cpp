@@ -256,7 +256,7 @@ class Connection : public OpenConnection, public std::enable_shared_from_this<Co
         exchange->submit(engine, std::move(generation->requests));
         return std::nullopt;
       } catch (...) {
-        return error_reply(current_error());
+        return error_reply(current_error(), generation ? generation->prompt_param : "");
       }
     };
     std::optional<Reply> reply = co_await on_worker(std::move(begin));

@@ -21,11 +21,11 @@ std::string snake_case(std::string_view symbol) {
 }
 
 std::string object(std::string_view message, const ErrorEntry& entry, std::string_view param,
-                   std::string_view hint) {
+                   std::string_view code, std::string_view hint) {
   Json error = {{"message", valid_utf8(message)},
                 {"type", entry.type},
                 {"param", param.empty() ? Json(nullptr) : Json(valid_utf8(param))},
-                {"code", snake_case(entry.symbol)},
+                {"code", code.empty() ? snake_case(entry.symbol) : std::string(code)},
                 {"id", entry.id}};
   if (!hint.empty()) error["hint"] = valid_utf8(hint);
   return Json{{"error", std::move(error)}}.dump();
@@ -44,14 +44,16 @@ const ErrorEntry& entry_of(const TokenEvent& event) {
 
 }  // namespace
 
-std::string error_body(const Error& error) {
-  return object(error.message(), error.entry(), error.field("param"), error.field("hint"));
+std::string error_body(const Error& error, std::string_view param) {
+  const bool named = !error.field("param").empty() || error.entry().http_status >= 500;
+  return object(error.message(), error.entry(), named ? error.field("param") : param,
+                error.field("code"), error.field("hint"));
 }
 
-Reply error_reply(const Error& error) {
+Reply error_reply(const Error& error, std::string_view param) {
   Reply reply;
   reply.status = error.entry().http_status;
-  reply.body = error_body(error);
+  reply.body = error_body(error, param);
   if (reply.status == 401) reply.headers.emplace_back("WWW-Authenticate", "Bearer");
   if (const std::string_view allowed = error.field("allowed"); reply.status == 405) {
     reply.headers.emplace_back("Allow", allowed);
@@ -62,7 +64,8 @@ Reply error_reply(const Error& error) {
 
 std::string error_body(const TokenEvent& event) {
   const ErrorEntry& entry = entry_of(event);
-  return object(event.error_message.empty() ? entry.message : event.error_message, entry, "", "");
+  return object(event.error_message.empty() ? entry.message : event.error_message, entry, "", "",
+                "");
 }
 
 Reply error_reply(const TokenEvent& event) {

@@ -41,8 +41,7 @@ class FakeEngine : public Engine {
     if (draining_) throw Error(ErrorId::kServerDraining);
     Running running{text_of(request), request.sampling, std::move(sink), false, TokenEvent()};
     if (running.text.starts_with("!throw")) {
-      throw Error(ErrorId::kFieldOutOfRange,
-                  {{"param", "prompt"}, {"expected", "shorter"}, {"actual", "\xFF long"}});
+      throw Error(ErrorId::kFieldOutOfRange, {{"expected", "shorter"}, {"actual", "\xFF long"}});
     }
     if (running.text.empty()) running.text = "empty";
     running.event.prompt_tokens = static_cast<std::int64_t>(running.text.size());

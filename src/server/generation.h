@@ -18,6 +18,7 @@ class Generation {
   // One a choice; a choice's number is its place here. Moved out by the driver.
   std::vector<Request> requests;
   bool stream = false;
+  std::string prompt_param;  // the field that holds the prompt, for errors about it
 
   // Takes the next event of a choice; never one of kError or kCancelled.
   virtual void add(size_t choice, const TokenEvent& event) = 0;

@@ -185,9 +185,11 @@ TEST(HttpServer, CancelsARequestWhoseClientDoesNotRead) {
   ServerOptions options = test_options();
   options.max_unread_bytes = 100'000;
   options.write_timeout = std::chrono::milliseconds(500);
-  TestServer server(options, std::chrono::microseconds(0));
+  TestServer server(options, std::chrono::microseconds(20));
   TestClient client(server.port());
-  client.post("/v1/completions", completion("abc", 1 << 30, R"(,"stream":true)"));
+  // Its frames hold the whole text so far, so the sockets' buffers are soon full.
+  client.post("/generate",
+              R"({"text":"abc","stream":true,"sampling_params":{"max_new_tokens":1000000000}})");
   ASSERT_TRUE(server.becomes_busy(1));
   EXPECT_EQ(server.post("/v1/completions", completion("abc", 3)).status, 200);
   EXPECT_TRUE(server.becomes_quiet());

@@ -132,6 +132,7 @@ std::unique_ptr<Generation> read_generate(std::string_view body, const EngineInf
           .value_or(kDefaultNewTokens);
   auto generation = std::make_unique<NativeGeneration>(fields.text("rid").value_or(fresh_id("")));
   generation->stream = fields.boolean("stream").value_or(false);
+  generation->prompt_param = request.prompt ? "text" : "input_ids";
   generation->requests.push_back(std::move(request));
   return generation;
 }

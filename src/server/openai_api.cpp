@@ -185,8 +185,10 @@ class OpenAiGeneration : public Generation {
 void check_model(const Fields& fields, const EngineInfo& info) {
   const std::string model = fields.text("model").value_or("");
   if (model.empty() || model == "default" || model == info.served_model_name) return;
-  throw Error(ErrorId::kModelNotFound,
-              {{"param", "model"}, {"model", model}, {"served", info.served_model_name}});
+  throw Error(ErrorId::kServedModelUnknown, {{"param", "model"},
+                                             {"code", "model_not_found"},
+                                             {"model", model},
+                                             {"served", info.served_model_name}});
 }
 
 void read_stream(const Fields& fields, OpenAiGeneration* generation) {
@@ -265,6 +267,7 @@ std::unique_ptr<Generation> read(Kind kind, std::string_view body, const EngineI
                                          kMaxRequests), Json(count));
   }
   for (Request& prompt : prompts) prompt.sampling = sampling;
+  generation->prompt_param = kind == Kind::kChat ? "messages" : "prompt";
   generation->set_requests(std::move(prompts), count);
   return generation;
 }

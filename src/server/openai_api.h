@@ -11,7 +11,7 @@
 namespace quern::server {
 
 // Throws: kInvalidJson, kMissingField, kWrongFieldType, kFieldOutOfRange, kFieldNotServed,
-// kModelNotFound.
+// kServedModelUnknown.
 std::unique_ptr<Generation> read_chat_completion(std::string_view body, const EngineInfo& info);
 std::unique_ptr<Generation> read_completion(std::string_view body, const EngineInfo& info);
 

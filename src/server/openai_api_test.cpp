@@ -100,7 +100,8 @@ TEST_F(OpenAiApi, AnswersCompletionsOfTextsAndTokens) {
     const TestReply reply = server.post(
         "/v1/completions", R"({"model":"","max_tokens":2,"prompt":)" + prompt + "}");
     std::vector<std::string> list;
-    for (const Parsed& choice : reply.json()["choices"]) list.push_back(choice["text"]);
+    const Parsed json = reply.json();
+    for (const Parsed& choice : json["choices"]) list.push_back(choice["text"]);
     return list;
   };
   using List = std::vector<std::string>;
@@ -333,6 +334,7 @@ TEST_F(OpenAiApi, ReportsWhatTheEngineRefuses) {
       server.post("/v1/completions", R"({"prompt":"!throw","stream":true})");
   EXPECT_EQ(reply.status, 400);
   EXPECT_EQ(reply.json()["error"]["code"], "field_out_of_range");
+  EXPECT_EQ(reply.json()["error"]["param"], "prompt") << "the server names the field";
   EXPECT_EQ(valid_utf8(reply.body), reply.body);
 }
 

@@ -53,8 +53,10 @@ std::string percent_decoded(std::string_view text) {
 Reply model_page(std::string_view name, const EngineInfo& info) {
   const std::string model = percent_decoded(name);
   if (model == info.served_model_name) return json_reply(model_card(info));
-  throw Error(ErrorId::kModelNotFound,
-              {{"param", "model"}, {"model", model}, {"served", info.served_model_name}});
+  throw Error(ErrorId::kServedModelUnknown, {{"param", "model"},
+                                             {"code", "model_not_found"},
+                                             {"model", model},
+                                             {"served", info.served_model_name}});
 }
 
 Reply model_info(const EngineInfo& info) {
