@@ -50,7 +50,7 @@ TEST(ChatTemplate, RendersTheGoldenChats) {
       Tokenizer::create(test::json_source(test::read_file(folder + "tokenizer.json")), 512);
   for (const json& chat : golden["chat"]) {
     const auto pieces = ChatTemplate(source).render(messages_of(chat["messages"]), {});
-    EXPECT_EQ(joined(pieces), chat["rendered"]);
+    EXPECT_EQ(joined(pieces), chat["rendered"].get<std::string>());
     EXPECT_EQ(tokenizer->encode(pieces), chat["ids"].get<std::vector<std::int32_t>>());
   }
 }
@@ -65,7 +65,7 @@ TEST(ChatTemplate, RendersTheGoldenChatsOfTheDefaultModel) {
   const json golden = test::read_json(QUERN_TEST_DATA "/smollm2/golden.json");
   ASSERT_FALSE(golden["chats"].empty());
   for (const json& chat : golden["chats"]) {
-    EXPECT_EQ(render(source, messages_of(chat["messages"])), chat["rendered"]);
+    EXPECT_EQ(render(source, messages_of(chat["messages"])), chat["rendered"].get<std::string>());
   }
 }
 
@@ -207,7 +207,7 @@ int compare_golden(const std::filesystem::path& folder, const std::string& name,
                                 {conversation["add_generation_prompt"].get<bool>()}));
     };
     if (result.contains("expected")) {
-      EXPECT_EQ(run(), result["expected"]) << name << " " << result["name"];
+      EXPECT_EQ(run(), result["expected"].get<std::string>()) << name << " " << result["name"];
     } else {
       test::expect_error(ErrorId::kChatTemplateRefused, {result["error"]["message"]}, run);
     }
