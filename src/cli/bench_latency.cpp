@@ -33,7 +33,7 @@ int bench_latency_command(const Options& options) {
   }
   engine_options.max_running_requests =
       std::max(engine_options.max_running_requests, plan.batch);
-  Progress progress("loading");
+  Progress progress("Loading");
   engine_options.on_progress = progress.callback();
   engine::LoadedModel loaded = engine::load_model(engine_options);
   progress.finish();

@@ -18,7 +18,7 @@ int bench_perplexity_command(const Options& options) {
   std::ifstream file(options.file, std::ios::binary);
   const std::string text((std::istreambuf_iterator<char>(file)), {});
   if (!file) throw Error(ErrorId::kFileUnreadable, {{"file", options.file}});
-  Progress progress("loading");
+  Progress progress("Loading");
   EngineOptions engine_options = options.engine;
   engine_options.on_progress = progress.callback();
   engine::LoadedModel loaded = engine::load_model(engine_options);

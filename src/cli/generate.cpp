@@ -13,6 +13,8 @@
 namespace quern::cli {
 namespace {
 
+constexpr std::int64_t kDefaultMaxTokens = 512;  // a small model may never end by itself
+
 const char* word_for(FinishReason reason) {
   switch (reason) {
     case FinishReason::kStop: return "stop";
@@ -25,6 +27,7 @@ const char* word_for(FinishReason reason) {
 Request request_of(const Options& options, const EngineInfo& info) {
   Request request;
   request.sampling = sampling_of(options, info.default_sampling);
+  if (request.sampling.max_tokens < 0) request.sampling.max_tokens = kDefaultMaxTokens;
   if (options.raw || !info.has_chat_template) {
     request.prompt = options.prompt;
     return request;
@@ -41,7 +44,7 @@ Request request_of(const Options& options, const EngineInfo& info) {
 int generate_command(const Options& options) {
   require_fit(options);
   EngineOptions engine_options = options.engine;
-  Progress progress("loading");
+  Progress progress("Loading");
   engine_options.on_progress = progress.callback();
   const auto engine = Engine::open(engine_options);
   progress.finish();

@@ -152,7 +152,7 @@ void add_engine(Flags flags, Options* o) {
 
 void add_sampling(Flags flags, Options* o) {
   flags.integer("--max-tokens", &o->max_tokens, 1, kNoLimit, "Most new tokens",
-                "as the context holds");
+                "as the context holds; 512 in generate");
   flags.real("--temperature", &o->temperature, false, 0, 1e6, "0 is greedy");
   flags.integer("--top-k", &o->top_k, -1, kNoLimit, "Only the k likeliest tokens; 0 and -1: all");
   flags.real("--top-p", &o->top_p, true, 0, 1, "Only the likeliest tokens of this mass");

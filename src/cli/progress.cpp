@@ -11,7 +11,7 @@ namespace quern::cli {
 namespace {
 
 constexpr int kBarCells = 40;
-constexpr int kPlainStep = 10;  // percent a line
+constexpr std::chrono::seconds kPlainInterval(2);  // between lines; a quick load prints none
 
 }  // namespace
 
@@ -25,14 +25,16 @@ std::function<void(std::int64_t, std::int64_t)> Progress::callback() {
 void Progress::show(std::int64_t done, std::int64_t total) {
   if (total <= 0 || !log().should_log(spdlog::level::info)) return;
   const double share = std::clamp(static_cast<double>(done) / static_cast<double>(total), 0.0, 1.0);
-  int percent = static_cast<int>(share * 100);
-  if (!terminal_) percent -= percent % kPlainStep;
+  const int percent = static_cast<int>(share * 100);
   if (percent <= shown_percent_) return;
-  shown_percent_ = percent;
   if (!terminal_) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now < last_line_ + kPlainInterval) return;
+    last_line_ = now;
     log().info("{}: {} %", label_, percent);
-    return;
   }
+  shown_percent_ = percent;
+  if (!terminal_) return;
   std::string bar;
   const int filled = kBarCells * percent / 100;
   for (int cell = 0; cell < kBarCells; ++cell) bar += cell < filled ? "█" : "░";

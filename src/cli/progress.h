@@ -1,7 +1,8 @@
-// How far the loading of a model is, on stderr: a bar on a terminal, a line for each tenth elsewhere.
+// How far the loading of a model is, on stderr: a bar on a terminal, a line every two seconds elsewhere.
 // Used by every command that opens an engine.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -28,6 +29,7 @@ class Progress {
   std::string label_;
   bool terminal_;
   int shown_percent_ = -1;
+  std::chrono::steady_clock::time_point last_line_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace quern::cli
