@@ -55,6 +55,8 @@ class Server:
                 self.url = line.removeprefix("quern is ready at ").strip()
         self.curl = self.stdout.get(timeout=10)
         self.port = int(self.url.rsplit(":", 1)[1])
+        limits = httpx.Limits(max_connections=128, keepalive_expiry=30)
+        self.http = httpx.Client(base_url=self.url, timeout=120, limits=limits, trust_env=False)
 
     def _read(self):
         for line in self.process.stdout:
@@ -67,10 +69,10 @@ class Server:
     def post(self, path, body, **more):
         content = body if isinstance(body, (bytes, str)) else None
         json = None if content is not None else body
-        return httpx.post(self.url + path, content=content, json=json, timeout=120, **more)
+        return self.http.post(path, content=content, json=json, **more)
 
     def get(self, path, **more):
-        return httpx.get(self.url + path, timeout=30, **more)
+        return self.http.get(path, **more)
 
     def info(self) -> dict:
         return self.get("/server_info").json()
@@ -97,6 +99,7 @@ class Server:
         return connection
 
     def stop(self, seconds=30) -> int:
+        self.http.close()
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:

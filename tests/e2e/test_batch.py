@@ -21,7 +21,7 @@ def test_tiny_requests_at_once_equal_those_alone(tiny):
 
 def test_real_requests_at_once_equal_those_alone(smol):
     words = ["sea", "moon", "bread", "iron", "rain", "glass", "salt", "wind"]
-    bodies = [chat(max_tokens=8, temperature=i % 2, seed=i,
+    bodies = [chat(max_tokens=6, temperature=i % 2, seed=i,
                    messages=[{"role": "user", "content": f"Say {i} words about {words[i % 8]}."}])
               for i in range(REQUESTS)]
     alone = [ask(smol, body, False) for body in bodies]
