@@ -18,18 +18,18 @@ namespace quern {
 
 // Names and defaults are SGLang's flags. 0 or "" mean: choose for this model and machine.
 struct EngineOptions {
-  std::string model_path;              // GGUF file or Hugging Face folder
-  std::string served_model_name;       // default: model_path
-  std::string dtype = "auto";          // auto, bfloat16, float32
-  std::string kv_cache_dtype = "auto"; // auto, bf16, float32
-  std::int64_t context_length = 0;     // at most the model's
+  std::string model_path;               // GGUF file or Hugging Face folder
+  std::string served_model_name;        // default: model_path
+  std::string dtype = "auto";           // auto, bfloat16, float32
+  std::string kv_cache_dtype = "auto";  // auto, bf16, float32
+  std::int64_t context_length = 0;      // at most the model's
   std::int64_t max_running_requests = 0;
-  std::int64_t max_total_tokens = 0;   // size of the KV cache
+  std::int64_t max_total_tokens = 0;  // size of the KV cache
   std::int64_t chunked_prefill_size = 0;
   std::int64_t page_size = 0;
-  std::string attention_backend;       // default: the first of the table that fits
-  std::uint64_t random_seed = 0;       // 0: from the clock
-  int threads = 0;                     // default: the smaller of affinity and cgroup quota
+  std::string attention_backend;  // default: the first of the table that fits
+  std::uint64_t random_seed = 0;  // 0: from the clock
+  int threads = 0;                // default: the smaller of affinity and cgroup quota
   // Called from open()'s thread as tensors are packed: done and total bytes.
   std::function<void(std::int64_t done, std::int64_t total)> on_progress;
 };
@@ -43,7 +43,7 @@ struct EngineInfo {
   std::int64_t page_size = 0, pages_total = 0, kv_bytes_per_token = 0, weight_bytes = 0;
   std::int64_t max_running_requests = 0, chunked_prefill_size = 0;
   int threads = 0;
-  bool has_chat_template = false;  // one that this build can render
+  bool has_chat_template = false;   // one that this build can render
   SamplingParams default_sampling;  // the model's generation_config.json over quern's own
   double load_seconds = 0;
 };

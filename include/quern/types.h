@@ -9,13 +9,13 @@
 namespace quern {
 
 struct SamplingParams {
-  double temperature = 1.0;           // 0 is greedy
-  std::int64_t top_k = 0;             // 0, -1 and anything ≥ the vocabulary: off
-  double top_p = 1.0;                 // (0, 1]; 1 is off
-  double min_p = 0.0;                 // [0, 1]; 0 is off
+  double temperature = 1.0;             // 0 is greedy
+  std::int64_t top_k = 0;               // 0, -1 and anything ≥ the vocabulary: off
+  double top_p = 1.0;                   // (0, 1]; 1 is off
+  double min_p = 0.0;                   // [0, 1]; 0 is off
   std::optional<std::uint64_t> seed{};  // equal seeds give equal texts; unset: a fresh one
-  std::int64_t max_tokens = -1;       // new tokens; -1: as many as the context holds
-  std::vector<std::string> stop{};    // the text ends before the earliest match of any of these
+  std::int64_t max_tokens = -1;         // new tokens; -1: as many as the context holds
+  std::vector<std::string> stop{};      // the text ends before the earliest match of any of these
   std::vector<std::int32_t> stop_token_ids{};
   bool ignore_eos = false;
 };
@@ -34,9 +34,9 @@ struct PromptPiece {
 
 // Exactly one of prompt, token_ids, messages is set.
 struct Request {
-  std::optional<std::string> prompt;                    // control tokens in it are recognised
-  std::optional<std::vector<std::int32_t>> token_ids;   // used as they are
-  std::optional<std::vector<ChatMessage>> messages;     // rendered by the model's chat template
+  std::optional<std::string> prompt;                   // control tokens in it are recognised
+  std::optional<std::vector<std::int32_t>> token_ids;  // used as they are
+  std::optional<std::vector<ChatMessage>> messages;    // rendered by the model's chat template
   SamplingParams sampling;
 };
 
@@ -53,7 +53,7 @@ enum class FinishReason {
 // What became of a request in one step. Several tokens may come in one event.
 struct TokenEvent {
   std::vector<std::int32_t> token_ids;  // new tokens, the ended-by one included
-  std::string text;                     // new text: whole characters, valid UTF-8, stop text removed
+  std::string text;  // new text: whole characters, valid UTF-8, stop text removed
   FinishReason finish_reason = FinishReason::kNone;
   std::string matched_stop;  // the stop string that ended it, else ""
   // With kError: the catalogue's entry and the message for the client.

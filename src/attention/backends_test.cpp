@@ -40,7 +40,8 @@ std::vector<float> run(Make make, LayoutList (*layouts)(const Needs&), const Pro
   std::vector<std::vector<std::int32_t>> pages(n);
   std::int32_t page = 0;
   for (size_t s = 0; s < n; ++s) {
-    for (std::int32_t t = 0; t < problem.kv_lens[s]; t += layout.page_size) pages[s].push_back(page++);
+    for (std::int32_t t = 0; t < problem.kv_lens[s]; t += layout.page_size)
+      pages[s].push_back(page++);
     std::reverse(pages[s].begin(), pages[s].end());  // order must not matter
   }
   cache::KvStore store(layout, layer.layer + 1, page);
@@ -56,10 +57,9 @@ std::vector<float> run(Make make, LayoutList (*layouts)(const Needs&), const Pro
       std::vector<float> q(static_cast<size_t>(count * layer.heads * layer.head_dim)),
           out(static_cast<size_t>(count * layer.heads * layer.v_head_dim));
       backend->plan(batch);
-      backend->forward(layer, q.data(),
-                       problem.k.data() + (first_token + begin) * row(layer.head_dim),
-                       problem.v.data() + (first_token + begin) * row(layer.v_head_dim), store,
-                       out.data());
+      backend->forward(
+          layer, q.data(), problem.k.data() + (first_token + begin) * row(layer.head_dim),
+          problem.v.data() + (first_token + begin) * row(layer.v_head_dim), store, out.data());
     }
     first_token += problem.kv_lens[s];
   }
@@ -101,10 +101,16 @@ TEST(Backends, MatchTheReferenceCases) {
     if (name.starts_with("mla") || name.starts_with("cross")) continue;  // other layers' shapes
     const GoldenArrays golden(folder + std::string(c.at("file")));
     Problem problem;
-    problem.layer = {.layer = 1, .heads = c.at("heads"), .kv_heads = c.at("kv_heads"),
-                     .head_dim = c.at("head_dim"), .v_head_dim = c.at("v_head_dim"),
-                     .scale = c.at("scale"), .window = c.at("window"),
-                     .soft_cap = c.at("soft_cap"), .sinks = nullptr, .causal = c.at("causal")};
+    problem.layer = {.layer = 1,
+                     .heads = c.at("heads"),
+                     .kv_heads = c.at("kv_heads"),
+                     .head_dim = c.at("head_dim"),
+                     .v_head_dim = c.at("v_head_dim"),
+                     .scale = c.at("scale"),
+                     .window = c.at("window"),
+                     .soft_cap = c.at("soft_cap"),
+                     .sinks = nullptr,
+                     .causal = c.at("causal")};
     std::vector<float> sinks;
     if (golden.has("sinks")) {
       sinks = golden.floats("sinks");
@@ -149,8 +155,13 @@ TEST(Backends, MatchTheReferenceCases) {
 Problem random_problem(std::vector<std::int32_t> kv_lens, std::vector<std::int32_t> q_lens,
                        std::int32_t window) {
   Problem problem;
-  problem.layer = {.layer = 0, .heads = 9, .kv_heads = 3, .head_dim = 40, .v_head_dim = 24,
-                   .scale = 0.2f, .window = window};
+  problem.layer = {.layer = 0,
+                   .heads = 9,
+                   .kv_heads = 3,
+                   .head_dim = 40,
+                   .v_head_dim = 24,
+                   .scale = 0.2f,
+                   .window = window};
   problem.kv_lens = std::move(kv_lens);
   problem.q_lens = std::move(q_lens);
   std::mt19937 engine(3);
@@ -172,8 +183,8 @@ TEST(CpuFlash, AgreesWithTorchNativeOverLongContexts) {
   for (std::int32_t window : {0, 300}) {
     const Problem problem = random_problem({700, 1, 513, 64, 255}, {1, 1, 40, 64, 1}, window);
     for (std::int64_t page_size : {16, 64, 128}) {
-      const auto expected = run(make_torch_native, torch_native_layouts, problem, 2, page_size,
-                                KvType::kF32, 512);
+      const auto expected =
+          run(make_torch_native, torch_native_layouts, problem, 2, page_size, KvType::kF32, 512);
       const auto out =
           run(make_cpu_flash, cpu_flash_layouts, problem, 2, page_size, KvType::kF32, 512);
       for (size_t i = 0; i < out.size(); ++i) ASSERT_NEAR(out[i], expected[i], 1e-4f) << i;

@@ -256,24 +256,17 @@ class Validation {
 
   bool device_found() const {
     switch (info_.device) {
-      case Device::kAnyCpu:
-        return true;
-      case Device::kX86Amx:
-        return hardware_.x86 && hardware_.amx;
+      case Device::kAnyCpu: return true;
+      case Device::kX86Amx: return hardware_.x86 && hardware_.amx;
       case Device::kCuda: {
         const auto ranges = needs_.mla && !info_.sm_mla.empty() ? info_.sm_mla : info_.sm;
         return hardware_.sm && (ranges.empty() || within(ranges, *hardware_.sm));
       }
-      case Device::kAnyGpu:
-        return hardware_.sm || hardware_.amd_gpu || hardware_.intel_gpu;
-      case Device::kAmd:
-        return hardware_.amd_gpu;
-      case Device::kAscend:
-        return hardware_.ascend;
-      case Device::kIntelGpu:
-        return hardware_.intel_gpu;
-      case Device::kOther:
-        return false;
+      case Device::kAnyGpu: return hardware_.sm || hardware_.amd_gpu || hardware_.intel_gpu;
+      case Device::kAmd: return hardware_.amd_gpu;
+      case Device::kAscend: return hardware_.ascend;
+      case Device::kIntelGpu: return hardware_.intel_gpu;
+      case Device::kOther: return false;
     }
     return false;
   }

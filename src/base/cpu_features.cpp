@@ -33,8 +33,9 @@ CpuFeatures probe() {
     std::memcpy(text + 16 * leaf, words, 16);
   }
   f.model = text;
-  f.model.erase(std::find_if(f.model.rbegin(), f.model.rend(), [](char x) { return x != ' '; }).base(),
-                f.model.end());
+  f.model.erase(
+      std::find_if(f.model.rbegin(), f.model.rend(), [](char x) { return x != ' '; }).base(),
+      f.model.end());
   // __builtin_cpu_supports also asks whether the operating system saves the registers.
   __builtin_cpu_init();
   unsigned leaf1_c = 0;

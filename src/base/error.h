@@ -64,12 +64,14 @@ class Error : public std::exception {
 // `text` with every byte sequence that is not UTF-8 replaced by U+FFFD. Cost: O(n).
 std::string valid_utf8(std::string_view text);
 
-[[noreturn]] void check_failed(const char* condition, std::string values, std::source_location where);
+[[noreturn]] void check_failed(const char* condition, std::string values,
+                               std::source_location where);
 
-// Our own bug, never a client's or a file's: throws InternalError with the condition and the values.
-#define CHECK(condition, ...)                                                                \
-  ((condition) ? static_cast<void>(0)                                                        \
-               : ::quern::check_failed(#condition, ::quern::check_values(__VA_ARGS__),       \
+// Our own bug, never a client's or a file's: throws InternalError with the condition and the
+// values.
+#define CHECK(condition, ...)                                                          \
+  ((condition) ? static_cast<void>(0)                                                  \
+               : ::quern::check_failed(#condition, ::quern::check_values(__VA_ARGS__), \
                                        std::source_location::current()))
 
 template <typename... T>

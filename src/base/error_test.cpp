@@ -46,7 +46,7 @@ TEST(ErrorEntries, IdsAndSlugsAreUniqueAndWellFormed) {
 TEST(ValidUtf8, ReplacesBadBytesOnly) {
   EXPECT_EQ(valid_utf8("aé漢😀"), "aé漢😀");
   EXPECT_EQ(valid_utf8("\xED\xA0\x80"), "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD");  // a surrogate
-  EXPECT_EQ(valid_utf8("\xC0\x80x"), "\xEF\xBF\xBD\xEF\xBF\xBDx");               // overlong
+  EXPECT_EQ(valid_utf8("\xC0\x80x"), "\xEF\xBF\xBD\xEF\xBF\xBDx");                // overlong
 }
 
 }  // namespace

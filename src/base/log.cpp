@@ -30,9 +30,9 @@ void set_log_level(std::string_view level) {
   } else if (level == "error" || level == "critical") {
     log().set_level(spdlog::level::err);
   } else {
-    throw Error(ErrorId::kInvalidFlagValue, {{"flag", "--log-level"},
-                                             {"value", level},
-                                             {"allowed", "debug, info, warning, error"}});
+    throw Error(
+        ErrorId::kInvalidFlagValue,
+        {{"flag", "--log-level"}, {"value", level}, {"allowed", "debug, info, warning, error"}});
   }
 }
 

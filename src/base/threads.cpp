@@ -22,10 +22,12 @@ void pause_cpu() {
 }
 
 void futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value) {
-  syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), operation, value, nullptr, nullptr, 0);
+  syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), operation, value, nullptr, nullptr,
+          0);
 }
 
-// Waits until `ready()`; yields the processor now and then, since the thread waited for may need it.
+// Waits until `ready()`; yields the processor now and then, since the thread waited for may need
+// it.
 template <typename Ready>
 void spin_until(Ready ready) {
   for (int i = 1; !ready(); ++i) {

@@ -42,8 +42,9 @@ float read(KvStore& store, std::byte* record, std::int64_t index) {
 
 TEST(KvStore, EveryElementHasAPlaceOfItsOwn) {
   for (DType dtype : {DType::kBF16, DType::kF32}) {
-    for (const KvLayout& layout : {rows_layout(dtype, 4, 2, 5, 3), packed_layout(dtype, 16, 2, 64, 64),
-                                   packed_layout(dtype, 64, 2, 20, 36)}) {
+    for (const KvLayout& layout :
+         {rows_layout(dtype, 4, 2, 5, 3), packed_layout(dtype, 16, 2, 64, 64),
+          packed_layout(dtype, 64, 2, 20, 36)}) {
       std::set<std::int64_t> places;
       for (std::int64_t slot = 0; slot < layout.page_size; ++slot) {
         for (std::int64_t d = 0; d < layout.head_dim; ++d) {

@@ -43,17 +43,27 @@ std::int64_t KvLayout::value_index(std::int64_t slot, std::int64_t dim) const {
 
 KvLayout rows_layout(DType dtype, std::int32_t page_size, std::int32_t kv_heads,
                      std::int32_t head_dim, std::int32_t v_head_dim) {
-  return {.format = PageFormat::kRows, .dtype = dtype, .page_size = page_size,
-          .kv_heads = kv_heads, .head_dim = head_dim, .v_head_dim = v_head_dim,
-          .key_stride = head_dim, .value_stride = v_head_dim};
+  return {.format = PageFormat::kRows,
+          .dtype = dtype,
+          .page_size = page_size,
+          .kv_heads = kv_heads,
+          .head_dim = head_dim,
+          .v_head_dim = v_head_dim,
+          .key_stride = head_dim,
+          .value_stride = v_head_dim};
 }
 
 KvLayout packed_layout(DType dtype, std::int32_t page_size, std::int32_t kv_heads,
                        std::int32_t head_dim, std::int32_t v_head_dim) {
   CHECK(page_size % kSlab == 0, page_size);
-  return {.format = PageFormat::kPacked, .dtype = dtype, .page_size = page_size,
-          .kv_heads = kv_heads, .head_dim = head_dim, .v_head_dim = v_head_dim,
-          .key_stride = round_up(head_dim, 16), .value_stride = round_up(v_head_dim, 16)};
+  return {.format = PageFormat::kPacked,
+          .dtype = dtype,
+          .page_size = page_size,
+          .kv_heads = kv_heads,
+          .head_dim = head_dim,
+          .v_head_dim = v_head_dim,
+          .key_stride = round_up(head_dim, 16),
+          .value_stride = round_up(v_head_dim, 16)};
 }
 
 KvStore::KvStore(const KvLayout& layout, std::int64_t layers, std::int64_t pages)

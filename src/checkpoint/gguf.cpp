@@ -294,27 +294,19 @@ void for_each_element(const GgufValue& value, Function element) {
 
 std::optional<std::int64_t> integer_at(GgufType type, const std::byte* data) {
   switch (type) {
-    case GgufType::kU8:
-      return load<std::uint8_t>(data);
-    case GgufType::kI8:
-      return load<std::int8_t>(data);
-    case GgufType::kU16:
-      return load<std::uint16_t>(data);
-    case GgufType::kI16:
-      return load<std::int16_t>(data);
-    case GgufType::kU32:
-      return load<std::uint32_t>(data);
-    case GgufType::kI32:
-      return load<std::int32_t>(data);
-    case GgufType::kI64:
-      return load<std::int64_t>(data);
+    case GgufType::kU8: return load<std::uint8_t>(data);
+    case GgufType::kI8: return load<std::int8_t>(data);
+    case GgufType::kU16: return load<std::uint16_t>(data);
+    case GgufType::kI16: return load<std::int16_t>(data);
+    case GgufType::kU32: return load<std::uint32_t>(data);
+    case GgufType::kI32: return load<std::int32_t>(data);
+    case GgufType::kI64: return load<std::int64_t>(data);
     case GgufType::kU64: {
       const auto value = load<std::uint64_t>(data);
       if (value > static_cast<std::uint64_t>(INT64_MAX)) return std::nullopt;
       return static_cast<std::int64_t>(value);
     }
-    default:
-      return std::nullopt;
+    default: return std::nullopt;
   }
 }
 

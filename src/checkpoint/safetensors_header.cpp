@@ -28,14 +28,10 @@ std::string SafetensorsHeaderEvents::field_name() const {
   if (tensors_.empty()) return "the header";
   const std::string tensor = "tensor " + printable(tensors_.back().name);
   switch (field_) {
-    case Field::kDtype:
-      return "dtype of " + tensor;
-    case Field::kShape:
-      return "shape of " + tensor;
-    case Field::kOffsets:
-      return "data_offsets of " + tensor;
-    default:
-      return tensor;
+    case Field::kDtype: return "dtype of " + tensor;
+    case Field::kShape: return "shape of " + tensor;
+    case Field::kOffsets: return "data_offsets of " + tensor;
+    default: return tensor;
   }
 }
 

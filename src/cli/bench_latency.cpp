@@ -31,8 +31,7 @@ int bench_latency_command(const Options& options) {
     const std::int64_t largest_page = 128;
     engine_options.max_total_tokens = plan.batch * (plan.tokens() + largest_page);
   }
-  engine_options.max_running_requests =
-      std::max(engine_options.max_running_requests, plan.batch);
+  engine_options.max_running_requests = std::max(engine_options.max_running_requests, plan.batch);
   Progress progress("Loading");
   engine_options.on_progress = progress.callback();
   engine::LoadedModel loaded = engine::load_model(engine_options);
@@ -48,27 +47,26 @@ int bench_latency_command(const Options& options) {
   }
   const double bandwidth = engine::measure_read_bandwidth(*loaded.pool);
   const double steps_per_s = median(decode) / static_cast<double>(plan.batch);
-  const double cached = static_cast<double>(plan.depth + plan.prefill) +
-                        static_cast<double>(plan.decode) / 2;
+  const double cached =
+      static_cast<double>(plan.depth + plan.prefill) + static_cast<double>(plan.decode) / 2;
   const double bytes = static_cast<double>(loaded.model->decode_bytes()) +
                        static_cast<double>(plan.batch * loaded.info.kv_bytes_per_token) * cached;
   const double share = bytes * steps_per_s / bandwidth;
   if (options.json) {
-    const nlohmann::ordered_json report = {
-        {"model", loaded.info.model_path},
-        {"isa", loaded.info.isa},
-        {"threads", loaded.info.threads},
-        {"attention_backend", loaded.info.attention_backend},
-        {"prefill", plan.prefill},
-        {"decode", plan.decode},
-        {"depth", plan.depth},
-        {"batch", plan.batch},
-        {"prefill_tokens_per_s", median(prefill)},
-        {"decode_tokens_per_s", median(decode)},
-        {"decode_bytes_per_step", bytes},
-        {"decode_gb_per_s", bytes * steps_per_s / 1e9},
-        {"memory_gb_per_s", bandwidth / 1e9},
-        {"decode_share_of_memory", share}};
+    const nlohmann::ordered_json report = {{"model", loaded.info.model_path},
+                                           {"isa", loaded.info.isa},
+                                           {"threads", loaded.info.threads},
+                                           {"attention_backend", loaded.info.attention_backend},
+                                           {"prefill", plan.prefill},
+                                           {"decode", plan.decode},
+                                           {"depth", plan.depth},
+                                           {"batch", plan.batch},
+                                           {"prefill_tokens_per_s", median(prefill)},
+                                           {"decode_tokens_per_s", median(decode)},
+                                           {"decode_bytes_per_step", bytes},
+                                           {"decode_gb_per_s", bytes * steps_per_s / 1e9},
+                                           {"memory_gb_per_s", bandwidth / 1e9},
+                                           {"decode_share_of_memory", share}};
     fmt::print("{}\n", report.dump(2));
     return 0;
   }
@@ -76,10 +74,11 @@ int bench_latency_command(const Options& options) {
              loaded.info.threads, loaded.info.attention_backend);
   fmt::print("prefill {:5} tokens after {}: {:8.1f} tokens/s\n", plan.prefill, plan.depth,
              median(prefill));
-  fmt::print("decode  {:5} steps, batch {}: {:8.1f} tokens/s, {:.1f} GB/s = {:.0f} % of the memory's "
-             "{:.1f} GB/s\n",
-             plan.decode, plan.batch, median(decode), bytes * steps_per_s / 1e9, 100 * share,
-             bandwidth / 1e9);
+  fmt::print(
+      "decode  {:5} steps, batch {}: {:8.1f} tokens/s, {:.1f} GB/s = {:.0f} % of the memory's "
+      "{:.1f} GB/s\n",
+      plan.decode, plan.batch, median(decode), bytes * steps_per_s / 1e9, 100 * share,
+      bandwidth / 1e9);
   return 0;
 }
 

@@ -25,9 +25,9 @@ int bench_perplexity_command(const Options& options) {
   progress.finish();
   const engine::Perplexity result = engine::measure_perplexity(loaded, text);
   if (options.json) {
-    fmt::print("{}\n", nlohmann::ordered_json{{"perplexity", result.perplexity},
-                                              {"tokens", result.tokens}}
-                           .dump());
+    fmt::print("{}\n",
+               nlohmann::ordered_json{{"perplexity", result.perplexity}, {"tokens", result.tokens}}
+                   .dump());
   } else {
     fmt::print("perplexity {:.4f} over {} tokens\n", result.perplexity, result.tokens);
   }

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <new>
 #include <string>
 #include <string_view>
@@ -42,22 +43,14 @@ const char* missing_cpu_feature() {
 
 int run_command(Command command, const Options& options) {
   switch (command) {
-    case Command::kNone:
-      return 0;
-    case Command::kServe:
-      return serve_command(options);
-    case Command::kGenerate:
-      return generate_command(options);
-    case Command::kChat:
-      return chat_command(options);
-    case Command::kBenchLatency:
-      return bench_latency_command(options);
-    case Command::kBenchPerplexity:
-      return bench_perplexity_command(options);
-    case Command::kInspect:
-      return inspect_command(options);
-    case Command::kCheck:
-      return check_command(options);
+    case Command::kNone: return 0;
+    case Command::kServe: return serve_command(options);
+    case Command::kGenerate: return generate_command(options);
+    case Command::kChat: return chat_command(options);
+    case Command::kBenchLatency: return bench_latency_command(options);
+    case Command::kBenchPerplexity: return bench_perplexity_command(options);
+    case Command::kInspect: return inspect_command(options);
+    case Command::kCheck: return check_command(options);
   }
   return 1;
 }
@@ -70,7 +63,14 @@ int run(const std::vector<std::string>& arguments) {
   }
   set_log_level(line.options.log_level);
   Options& options = line.options;
-  if (options.engine.model_path.empty()) options.engine.model_path = default_model_path();
+  if (options.engine.model_path.empty()) {
+    options.engine.model_path = default_model_path();
+    // Nobody chose the path, so it is not the name that clients should write.
+    if (options.engine.served_model_name.empty()) {
+      options.engine.served_model_name =
+          std::filesystem::path(options.engine.model_path).stem().string();
+    }
+  }
   if (!options.speculative_algorithm.empty() && line.command != Command::kCheck) {
     require_fit(options);
   }

@@ -1,5 +1,5 @@
-// How far the loading of a model is, on stderr: a bar on a terminal, a line every two seconds elsewhere.
-// Used by every command that opens an engine.
+// How far the loading of a model is, on stderr: a bar on a terminal, a line every two seconds
+// elsewhere. Used by every command that opens an engine.
 #pragma once
 
 #include <chrono>

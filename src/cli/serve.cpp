@@ -1,5 +1,5 @@
-// `quern serve`: listens first, so that a port in use is known before any weight is read, then opens
-// the engine and serves it.
+// `quern serve`: listens first, so that a port in use is known before any weight is read, then
+// opens the engine and serves it.
 #include <csignal>
 #include <cstdio>
 #include <memory>

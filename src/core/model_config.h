@@ -53,12 +53,12 @@ struct ModelConfig {
   std::int64_t qk_rope_head_dim = 0;
 
   bool encoder_decoder = false;
-  std::int64_t sliding_window = 0;     // tokens, the token itself counted; 0: none
-  double attention_soft_cap = 0;       // 0: none
+  std::int64_t sliding_window = 0;  // tokens, the token itself counted; 0: none
+  double attention_soft_cap = 0;    // 0: none
   bool attention_sinks = false;
-  std::int64_t experts = 0;            // 0: dense
+  std::int64_t experts = 0;  // 0: dense
   std::int64_t experts_per_token = 0;
-  std::int64_t nextn_layers = 0;       // multi-token-prediction layers
+  std::int64_t nextn_layers = 0;  // multi-token-prediction layers
 
   std::int32_t bos_token_id = -1;
   std::vector<std::int32_t> eos_token_ids;

@@ -50,7 +50,8 @@ class Sequences {
   }
 
  private:
-  void add(size_t sequence, std::span<const std::int32_t> tokens, std::int64_t computed, Rows rows) {
+  void add(size_t sequence, std::span<const std::int32_t> tokens, std::int64_t computed,
+           Rows rows) {
     const auto begin = static_cast<std::int32_t>(batch_.token_ids.size());
     const auto count = static_cast<std::int32_t>(tokens.size());
     for (std::int32_t i = 0; i < count; ++i) {
@@ -113,9 +114,9 @@ LatencyRun measure_latency(LoadedModel& loaded, const LatencyPlan& plan) {
       for (std::int64_t at = begin; at < end; at += chunk) {
         const std::int64_t count = std::min(chunk, end - at);
         const bool last = at + count == plan.depth + plan.prefill;
-        const auto& logits = sequences.append(
-            s, all.subspan(static_cast<size_t>(at), static_cast<size_t>(count)), at,
-            last ? Sequences::Rows::kLast : Sequences::Rows::kNone);
+        const auto& logits =
+            sequences.append(s, all.subspan(static_cast<size_t>(at), static_cast<size_t>(count)),
+                             at, last ? Sequences::Rows::kLast : Sequences::Rows::kNone);
         if (last) next[s] = best_of(logits.data(), vocab);
       }
     }

@@ -11,10 +11,10 @@
 namespace quern::engine {
 
 struct LatencyPlan {
-  std::int64_t depth = 0;    // tokens in the cache before the measured prompt
+  std::int64_t depth = 0;  // tokens in the cache before the measured prompt
   std::int64_t prefill = 512;
   std::int64_t decode = 128;
-  std::int64_t batch = 1;    // equal sequences at once
+  std::int64_t batch = 1;                                           // equal sequences at once
   std::int64_t tokens() const { return depth + prefill + decode; }  // of one sequence
 };
 

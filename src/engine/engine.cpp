@@ -115,8 +115,8 @@ class EngineImpl final : public Engine {
   }
 
   std::vector<std::int32_t> tokenize(const Request& request) const override {
-    const int forms = (request.prompt ? 1 : 0) + (request.token_ids ? 1 : 0) +
-                      (request.messages ? 1 : 0);
+    const int forms =
+        (request.prompt ? 1 : 0) + (request.token_ids ? 1 : 0) + (request.messages ? 1 : 0);
     if (forms != 1) throw Error(ErrorId::kRequestFormInvalid, {{"count", forms}});
     std::vector<std::int32_t> ids;
     if (request.prompt) {
@@ -146,9 +146,9 @@ class EngineImpl final : public Engine {
                   {{"tokens", tokens}, {"limit", loaded_.info.context_length}});
     }
     if (!scheduler_.fits(tokens)) {
-      throw Error(ErrorId::kCacheTooSmall,
-                  {{"tokens", tokens},
-                   {"limit", loaded_.info.pages_total * loaded_.info.page_size}});
+      throw Error(
+          ErrorId::kCacheTooSmall,
+          {{"tokens", tokens}, {"limit", loaded_.info.pages_total * loaded_.info.page_size}});
     }
   }
 
@@ -165,7 +165,8 @@ class EngineImpl final : public Engine {
         continue;
       }
       scheduler_.commit();
-      for (size_t row = 0; row < plan.row_requests.size(); ++row) advance(plan.row_requests[row], row);
+      for (size_t row = 0; row < plan.row_requests.size(); ++row)
+        advance(plan.row_requests[row], row);
       ++steps_;
     }
   }
@@ -231,7 +232,8 @@ class EngineImpl final : public Engine {
     Active& request = active_.at(id);
     const std::int64_t vocab = loaded_.info.vocab;
     // Rows of the embedding without a token are padding and never sampled.
-    const auto sampled = static_cast<size_t>(std::min<std::int64_t>(vocab, loaded_.tokenizer->size()));
+    const auto sampled =
+        static_cast<size_t>(std::min<std::int64_t>(vocab, loaded_.tokenizer->size()));
     const std::span<const float> logits(logits_.data() + row * static_cast<size_t>(vocab), sampled);
     const std::int64_t position = request.prompt_tokens + request.completion_tokens;
     const auto token = sampler_.sample(logits, request.sampling, request.seed,
@@ -278,9 +280,8 @@ class EngineImpl final : public Engine {
     event.text += request.output.flush();
     event.matched_stop = request.output.matched_stop();
     // The held text may end in a stop string that only the last bytes completed.
-    event.finish_reason = reason == FinishReason::kLength && request.output.stopped()
-                              ? FinishReason::kStop
-                              : reason;
+    event.finish_reason =
+        reason == FinishReason::kLength && request.output.stopped() ? FinishReason::kStop : reason;
     if (reason == FinishReason::kCancelled || reason == FinishReason::kError) ++aborted_;
     scheduler_.remove(id);
     send(request, std::move(event));

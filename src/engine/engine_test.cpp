@@ -88,8 +88,8 @@ TEST(Engine, GreedyContinuesAsTheGoldenInFloat32) {
   }
 }
 
-// 64 prompts at once give, each, the same tokens as alone; with other chunks, threads and a cache so
-// small that requests are retracted, too.
+// 64 prompts at once give, each, the same tokens as alone; with other chunks, threads and a cache
+// so small that requests are retracted, too.
 TEST(Engine, AnswersDoNotDependOnWhatElseRuns) {
   const std::string path = kModel + "/gguf/llama-Q4_1.gguf";
   std::vector<Request> requests;
@@ -106,8 +106,8 @@ TEST(Engine, AnswersDoNotDependOnWhatElseRuns) {
     std::int64_t tokens, chunk, page_size;
     int threads;
   };
-  for (const Variant& v : {Variant{16384, 512, 16, 2}, Variant{16384, 7, 64, 1},
-                           Variant{700, 64, 16, 2}}) {
+  for (const Variant& v :
+       {Variant{16384, 512, 16, 2}, Variant{16384, 7, 64, 1}, Variant{700, 64, 16, 2}}) {
     auto o = options(path);
     o.max_total_tokens = v.tokens;
     o.chunked_prefill_size = v.chunk;

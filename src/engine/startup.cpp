@@ -21,9 +21,8 @@ kernels::PackMode pack_mode(const std::string& dtype) {
   const auto parsed = parse_float_dtype(dtype);
   if (parsed == DType::kF32) return kernels::PackMode::kF32;
   if (parsed == DType::kBF16) return kernels::PackMode::kBF16;
-  throw Error(ErrorId::kInvalidFlagValue, {{"flag", "--dtype"},
-                                           {"value", dtype},
-                                           {"allowed", "auto, bfloat16, float32"}});
+  throw Error(ErrorId::kInvalidFlagValue,
+              {{"flag", "--dtype"}, {"value", dtype}, {"allowed", "auto, bfloat16, float32"}});
 }
 
 std::int64_t context_length(const EngineOptions& options, const ModelConfig& config) {
@@ -45,8 +44,8 @@ std::int64_t cache_pages(const EngineOptions& options, const cache::KvLayout& la
     pages = pages_of(options.max_total_tokens);
   } else {
     const auto free_bytes = static_cast<double>(usable_memory_bytes() - weight_bytes);
-    const auto tokens = static_cast<std::int64_t>(
-        std::max(0.0, free_bytes * kCacheShare) / static_cast<double>(info.kv_bytes_per_token));
+    const auto tokens = static_cast<std::int64_t>(std::max(0.0, free_bytes * kCacheShare) /
+                                                  static_cast<double>(info.kv_bytes_per_token));
     pages = std::min(tokens / layout.page_size,
                      info.max_running_requests * pages_of(info.context_length));
   }
@@ -123,8 +122,8 @@ LoadedModel load_model(const EngineOptions& options) {
 
   // "auto" is the dtype that the model computes in.
   if (needs.kv_type == attention::KvType::kAuto) {
-    needs.kv_type = pack == kernels::PackMode::kF32 ? attention::KvType::kF32
-                                                    : attention::KvType::kBF16;
+    needs.kv_type =
+        pack == kernels::PackMode::kF32 ? attention::KvType::kF32 : attention::KvType::kBF16;
   }
   const attention::LayoutList layouts = row.kv_layouts(needs);
   CHECK(!layouts.empty(), row.info.name);
@@ -144,8 +143,7 @@ LoadedModel load_model(const EngineOptions& options) {
                               .on_progress = options.on_progress});
   info.weight_bytes = loaded.model->weight_bytes();
   info.pages_total = cache_pages(options, layout, info, info.weight_bytes);
-  loaded.store =
-      std::make_unique<cache::KvStore>(layout, metadata.config.layers, info.pages_total);
+  loaded.store = std::make_unique<cache::KvStore>(layout, metadata.config.layers, info.pages_total);
   loaded.pages = std::make_unique<cache::PagePool>(static_cast<std::int32_t>(info.pages_total));
   loaded.backend = row.create(*loaded.pool);
   info.load_seconds =

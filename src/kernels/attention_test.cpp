@@ -87,8 +87,8 @@ TEST(Attend, VectorKernelsMatchTheReference) {
       for (int rows = 1; rows <= 6; ++rows) {
         std::vector<std::int32_t> first(rows), last(rows);
         for (int r = 0; r < rows; ++r) {
-          first[r] = r == 2 ? 19 : 0;          // a window
-          last[r] = r == 1 ? 0 : 7 * r + 22;   // a causal edge; row 1 sees nothing
+          first[r] = r == 2 ? 19 : 0;         // a window
+          last[r] = r == 1 ? 0 : 7 * r + 22;  // a causal edge; row 1 sees nothing
         }
         const std::vector<std::int32_t> all(rows, 64), none(rows, 0);
         auto expected = attend(kRefOps, a, bf16, q, none, all, cap);

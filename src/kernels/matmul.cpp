@@ -38,7 +38,8 @@ void Matmul::operator()(const float* x, std::int64_t rows, std::span<const Matmu
       if (!needed[i]) continue;
       const std::int64_t stride = activation_row_bytes(kind, k);
       // A single row is prepared by every thread for itself: cheaper than meeting at a barrier.
-      std::byte* buffer = rows == 1 ? own_[i][static_cast<size_t>(thread)].data() : shared_[i].data();
+      std::byte* buffer =
+          rows == 1 ? own_[i][static_cast<size_t>(thread)].data() : shared_[i].data();
       const Range mine = rows == 1 ? Range{0, 1} : share(rows, thread, pool_.size());
       table.prepare[i](x + mine.begin * k, mine.end - mine.begin, k, buffer + mine.begin * stride,
                        stride);

@@ -30,8 +30,8 @@ class Matmul {
  private:
   ThreadPool& pool_;
   std::int64_t max_rows_, max_k_;
-  AlignedBuffer shared_[3];                 // by ActivationKind
-  std::vector<AlignedBuffer> own_[3];       // one row for each thread
+  AlignedBuffer shared_[3];            // by ActivationKind
+  std::vector<AlignedBuffer> own_[3];  // one row for each thread
 };
 
 }  // namespace quern::kernels

@@ -15,8 +15,8 @@ enum class Isa : std::uint8_t { kRef, kAvx2, kAvx512 };
 // all instruction sets (packed_matrix.h describes each).
 enum class WeightFormat : std::uint8_t { kF32, kF16, kBF16, kQ4, kQ8, kQ8Sub };
 inline constexpr int kWeightFormats = 6;
-inline constexpr int kPanel = 16;   // outputs in a panel
-inline constexpr int kBlock = 32;   // values along K that share one activation scale
+inline constexpr int kPanel = 16;  // outputs in a panel
+inline constexpr int kBlock = 32;  // values along K that share one activation scale
 
 // What a format multiplies with: plain f32, values rounded to bf16, or int8 with a scale per 32.
 enum class ActivationKind : std::uint8_t { kF32, kBF16, kInt8 };
@@ -34,8 +34,8 @@ constexpr ActivationKind activation_of(WeightFormat format) {
 struct Int8Block {
   std::int8_t q[kBlock];
   float scale;
-  float scaled_sum;   // scale × Σq, for formats with a minimum
-  std::int32_t sum;   // Σq, for instructions that want unsigned weights
+  float scaled_sum;     // scale × Σq, for formats with a minimum
+  std::int32_t sum;     // Σq, for instructions that want unsigned weights
   std::int32_t unused;  // keeps blocks 16-aligned
 };
 
@@ -54,8 +54,8 @@ struct MatmulArgs {
   std::int64_t activation_stride;
   std::int64_t rows, k;
   std::int64_t panel_begin, panel_end;  // panels to compute
-  std::int64_t outputs;                 // columns of `out` that exist; the last panel may have fewer
-  float* out;                           // [rows, out_stride]
+  std::int64_t outputs;  // columns of `out` that exist; the last panel may have fewer
+  float* out;            // [rows, out_stride]
   std::int64_t out_stride;
 };
 
@@ -75,10 +75,10 @@ struct AttendArgs {
   float* sum;
   float* out;
 };
-inline constexpr int kAttendRows = 6;   // most rows of one call
-inline constexpr int kSlab = 16;        // tokens of a slab
-inline constexpr int kKeyBlock = 64;    // keys of a block, at multiples of 64
-inline constexpr int kKeySplit = 256;   // keys whose partial result is merged as one, in order
+inline constexpr int kAttendRows = 6;  // most rows of one call
+inline constexpr int kSlab = 16;       // tokens of a slab
+inline constexpr int kKeyBlock = 64;   // keys of a block, at multiples of 64
+inline constexpr int kKeySplit = 256;  // keys whose partial result is merged as one, in order
 
 struct Ops {
   Isa isa;

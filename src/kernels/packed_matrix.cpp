@@ -33,8 +33,8 @@ void put_row(WeightFormat format, const float* row, std::int64_t k, int lane, st
     switch (format) {
       case WeightFormat::kF32: put_float(panel + i * 64, lane, row[i]); break;
       case WeightFormat::kF16: put_half(panel + i * 32, lane, f16_from_f32(row[i])); break;
-      default: put_half(panel + i / 2 * 64, 2 * lane + static_cast<int>(i % 2),
-                        bf16_from_f32(row[i]));
+      default:
+        put_half(panel + i / 2 * 64, 2 * lane + static_cast<int>(i % 2), bf16_from_f32(row[i]));
     }
   }
 }
@@ -43,8 +43,9 @@ void put_row(WeightFormat format, const float* row, std::int64_t k, int lane, st
 void put_q4(DType type, const std::byte* block, int lane, std::byte* out) {
   const bool has_minimum = type == DType::kQ4_1;
   put_half(out, lane, half_bits(block));
-  put_half(out + 32, lane, has_minimum ? half_bits(block + 2)
-                                       : f16_from_f32(-8.0f * f32_from_f16(half_bits(block))));
+  put_half(
+      out + 32, lane,
+      has_minimum ? half_bits(block + 2) : f16_from_f32(-8.0f * f32_from_f16(half_bits(block))));
   const std::byte* q = block + (has_minimum ? 4 : 2);
   const auto nibble = [&](int k) { return k < 16 ? q[k] & std::byte{15} : q[k - 16] >> 4; };
   for (int j = 0; j < 4; ++j) {
@@ -229,8 +230,8 @@ void unpack_row(const PackedMatrix& matrix, std::int64_t output, float* out) {
       case WeightFormat::kQ8Sub: {
         const std::byte* block = panel + k / kBlock * kQ8SubBytes;
         const auto q = static_cast<std::int8_t>(block[192 + 64 * (i / 4) + 4 * lane + i % 4]);
-        out[k] = number(block, i / 16 * 16 + lane) * static_cast<float>(q) +
-                 number(block + 128, lane);
+        out[k] =
+            number(block, i / 16 * 16 + lane) * static_cast<float>(q) + number(block + 128, lane);
         break;
       }
     }

@@ -21,8 +21,8 @@ struct Differences {
   int steps = 0, equal = 0, wide_unequal = 0;
 };
 
-// One golden prompt: logits at the stored positions, then the greedy continuation with every earlier
-// token forced. `clear` is the margin from which a step must agree.
+// One golden prompt: logits at the stored positions, then the greedy continuation with every
+// earlier token forced. `clear` is the margin from which a step must agree.
 void compare(TestRunner& runner, const GoldenArrays& golden, const std::string& prompt, float clear,
              Differences& out) {
   const auto ids = golden.as<std::int32_t>(prompt + ".ids");
@@ -122,8 +122,8 @@ TEST(Llama, Bfloat16StaysWithinTheMeasuredTolerance) {
 TEST(Llama, QuantisedKernelsStayNearTheDecodedWeights) {
   for (const std::string model : {"llama", "llama_k256"}) {
     const GoldenArrays golden(kModels + model + "/gguf/golden.safetensors");
-    for (const std::string type : {"Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q6_K", "Q5_K", "Q4_K_M",
-                                   "Q3_K"}) {
+    for (const std::string type :
+         {"Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q6_K", "Q5_K", "Q4_K_M", "Q3_K"}) {
       if (!golden.has(type + ".p0.ids")) continue;
       TestRunner runner(kModels + model + "/gguf/" + model + "-" + type + ".gguf", "cpu_flash",
                         PackMode::kKeep, KvType::kBF16);

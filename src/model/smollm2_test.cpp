@@ -30,7 +30,7 @@ nlohmann::json golden() {
 }
 
 struct Agreement {
-  int steps = 0, equal = 0;             // best id is the golden's
+  int steps = 0, equal = 0;              // best id is the golden's
   int steps_half = 0, unequal_half = 0;  // margin above 0.5
   int unequal_one = 0;                   // margin above 1.0
   double worst_log_probability = 0;
@@ -87,9 +87,9 @@ Agreement run_chats(TestRunner& runner, const nlohmann::json& chats) {
       const auto& step = chat.at("steps")[s];
       agreement.add(row, runner.vocab(), step.at("id"), step.at("margin"));
       for (const auto& top : step.at("top")) {
-        agreement.worst_log_probability =
-            std::max(agreement.worst_log_probability,
-                     std::fabs(log_probability(row, runner.vocab(), top[0]) - top[1].get<double>()));
+        agreement.worst_log_probability = std::max(
+            agreement.worst_log_probability,
+            std::fabs(log_probability(row, runner.vocab(), top[0]) - top[1].get<double>()));
       }
     }
   }

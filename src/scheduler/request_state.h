@@ -13,8 +13,8 @@ namespace quern::scheduler {
 
 struct Waiting {
   RequestId id = 0;
-  std::uint64_t arrival = 0;          // first come, first served
-  std::vector<std::int32_t> tokens;   // the prompt; after a retraction the answer so far too
+  std::uint64_t arrival = 0;         // first come, first served
+  std::vector<std::int32_t> tokens;  // the prompt; after a retraction the answer so far too
 };
 
 class Running {
@@ -26,10 +26,10 @@ class Running {
 
   RequestId id = 0;
   std::uint64_t arrival = 0;
-  std::vector<std::int32_t> tokens;       // prompt and answer so far
-  std::int32_t tokens_computed = 0;       // whose keys and values are in the cache
-  std::int32_t tokens_planned = 0;        // of this step
-  std::vector<std::int32_t> page_numbers; // of `pages`, as the batch wants them
+  std::vector<std::int32_t> tokens;        // prompt and answer so far
+  std::int32_t tokens_computed = 0;        // whose keys and values are in the cache
+  std::int32_t tokens_planned = 0;         // of this step
+  std::vector<std::int32_t> page_numbers;  // of `pages`, as the batch wants them
 
   std::int32_t tokens_pending() const {
     return static_cast<std::int32_t>(tokens.size()) - tokens_computed;

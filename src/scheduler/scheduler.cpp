@@ -40,8 +40,8 @@ void Scheduler::plan_running() {
       const auto current = request++;
       const std::int32_t pending = current->tokens_pending();
       if ((pending == 1) != decode || current->tokens_planned > 0) continue;
-      const auto count = static_cast<std::int32_t>(
-          decode ? 1 : std::min<std::int64_t>(pending, prefill_left_));
+      const auto count =
+          static_cast<std::int32_t>(decode ? 1 : std::min<std::int64_t>(pending, prefill_left_));
       if (count == 0) continue;
       const RequestId id = current->id;
       if (!reserve_or_retract(current, current->tokens_computed + count)) {
@@ -104,8 +104,7 @@ void Scheduler::schedule(Running& request, std::int32_t count) {
     batch.token_ids.push_back(request.tokens[static_cast<std::size_t>(position)]);
     batch.positions.push_back(position);
   }
-  batch.sequences.push_back(
-      {begin, count, request.tokens_computed + count, request.page_numbers});
+  batch.sequences.push_back({begin, count, request.tokens_computed + count, request.page_numbers});
   if (count == request.tokens_pending()) {
     batch.logit_rows.push_back(begin + count - 1);
     plan_.row_requests.push_back(request.id);

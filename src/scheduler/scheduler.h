@@ -16,7 +16,7 @@
 namespace quern::scheduler {
 
 struct Limits {
-  std::int64_t max_running = 64;        // requests in a step
+  std::int64_t max_running = 64;          // requests in a step
   std::int64_t max_prefill_tokens = 512;  // prompt tokens in a step
   std::int32_t page_size = 16;
 };

@@ -15,8 +15,8 @@ std::vector<std::int32_t> prompt(int length) {
   return tokens;
 }
 
-// The batch is a legal forward pass: positions follow the cache, pages cover the tokens, and no page
-// belongs to two sequences.
+// The batch is a legal forward pass: positions follow the cache, pages cover the tokens, and no
+// page belongs to two sequences.
 void expect_legal(const Plan& plan, std::int32_t page_size) {
   std::set<std::int32_t> pages;
   std::int32_t row = 0;
@@ -139,8 +139,10 @@ TEST(Scheduler, RandomLoadKeepsItsBooks) {
   for (int round = 0; round < 30; ++round) {
     const std::int32_t page_size = round % 2 ? 16 : 4;
     cache::PagePool pool(20 + round);
-    Scheduler scheduler({.max_running = 1 + round % 7, .max_prefill_tokens = 5 + round % 20,
-                         .page_size = page_size}, pool);
+    Scheduler scheduler({.max_running = 1 + round % 7,
+                         .max_prefill_tokens = 5 + round % 20,
+                         .page_size = page_size},
+                        pool);
     std::map<RequestId, int> left;
     RequestId next = 1;
     for (int step = 0; step < 400; ++step) {

@@ -74,8 +74,8 @@ std::vector<ChatMessage> read_messages(const Fields& fields) {
     refuse_unserved(parts, kUnserved);
     std::string role = read_role(parts);
     if (!parts.find("content") && role != "assistant") {
-      throw Error(ErrorId::kMissingField, {{"param", parts.param("content")},
-                                           {"expected", "each message has content"}});
+      throw Error(ErrorId::kMissingField,
+                  {{"param", parts.param("content")}, {"expected", "each message has content"}});
     }
     read.push_back({std::move(role), read_content(parts)});
   }

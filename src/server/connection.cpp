@@ -1,5 +1,5 @@
-// One connection as a coroutine: reads requests within limits, answers them one after the other, and
-// watches for the client leaving while an answer is being made.
+// One connection as a coroutine: reads requests within limits, answers them one after the other,
+// and watches for the client leaving while an answer is being made.
 #include <sys/socket.h>
 
 #include <boost/asio/co_spawn.hpp>
@@ -206,9 +206,7 @@ class Connection : public OpenConnection, public std::enable_shared_from_this<Co
     }
   }
 
-  ServerFacts facts() const {
-    return {core_.url, core_.draining, !core_.options.api_key.empty()};
-  }
+  ServerFacts facts() const { return {core_.url, core_.draining, !core_.options.api_key.empty()}; }
 
   awaitable<Reply> make_page(const Route& route, const HttpRequest& request) {
     auto make = [&route, &request, &engine = *core_.engine, facts = facts()] {
@@ -323,12 +321,11 @@ class Connection : public OpenConnection, public std::enable_shared_from_this<Co
   // that the client closed or half-closed, bytes that its next request is there already.
   void watch(std::shared_ptr<Exchange> exchange) {
     stream_.socket().async_wait(
-        asio::ip::tcp::socket::wait_read,
-        [self = shared_from_this(), exchange](error_code error) {
+        asio::ip::tcp::socket::wait_read, [self = shared_from_this(), exchange](error_code error) {
           if (error || self->watched_ != exchange) return;
           char byte = 0;
-          const ssize_t count = recv(self->stream_.socket().native_handle(), &byte, 1,
-                                     MSG_PEEK | MSG_DONTWAIT);
+          const ssize_t count =
+              recv(self->stream_.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
           if (count > 0) return;
           if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) {
             self->watch(exchange);

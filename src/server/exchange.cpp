@@ -9,7 +9,8 @@ namespace quern::server {
 namespace asio = boost::asio;
 
 Exchange::Exchange(asio::any_io_executor io, size_t max_unread_bytes)
-    : io_(io), signal_(io, asio::steady_timer::time_point::max()),
+    : io_(io),
+      signal_(io, asio::steady_timer::time_point::max()),
       max_unread_bytes_(max_unread_bytes) {}
 
 void Exchange::submit(Engine& engine, std::vector<Request> requests) {

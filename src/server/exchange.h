@@ -1,6 +1,6 @@
-// One generating request between the engine's thread, which pushes events, and its connection on the
-// I/O thread, which waits for them. Owned jointly by the connection and the engine's event sinks,
-// because either may end first. It bounds what a slow client can pile up.
+// One generating request between the engine's thread, which pushes events, and its connection on
+// the I/O thread, which waits for them. Owned jointly by the connection and the engine's event
+// sinks, because either may end first. It bounds what a slow client can pile up.
 #pragma once
 
 #include <atomic>
@@ -26,7 +26,8 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   // runs.
   void submit(Engine& engine, std::vector<Request> requests);
 
-  // Cancels all that was or will be submitted and wakes the connection. Any thread but the engine's.
+  // Cancels all that was or will be submitted and wakes the connection. Any thread but the
+  // engine's.
   void abort();
   bool aborted() const { return aborted_; }
 

@@ -1,5 +1,5 @@
-// A test double of Engine: "generates" by repeating the prompt, one character a token, on a thread of
-// its own. Prompts that begin with '!' make it misbehave. Used by the tests of this folder.
+// A test double of Engine: "generates" by repeating the prompt, one character a token, on a thread
+// of its own. Prompts that begin with '!' make it misbehave. Used by the tests of this folder.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // One POST that generates text, in the words of one API: which requests go to the engine, and how
-// its events become a body or a stream. Made by openai_api and native_api, driven by connection.cpp,
-// which knows neither API. One thread at a time.
+// its events become a body or a stream. Made by openai_api and native_api, driven by
+// connection.cpp, which knows neither API. One thread at a time.
 #pragma once
 
 #include <cstddef>

@@ -28,8 +28,8 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::system::error_code;
 
-constexpr std::chrono::milliseconds kAcceptPause{50};   // after a failure such as too many files
-constexpr std::chrono::seconds kLastWrites{5};          // for answers that are ready at shutdown
+constexpr std::chrono::milliseconds kAcceptPause{50};  // after a failure such as too many files
+constexpr std::chrono::seconds kLastWrites{5};         // for answers that are ready at shutdown
 constexpr std::chrono::milliseconds kPoll{5};
 
 // Each connection is a file, and the usual soft limit of 1024 is less than a busy server has.
@@ -46,8 +46,9 @@ void raise_file_limit() {
                 {{"host", options.host},
                  {"port", options.port},
                  {"param", "--port"},
-                 {"hint", "Stop the program that listens there, or choose another port: --port N.\n"
-                          "With --port 0 the system picks a free one."}});
+                 {"hint",
+                  "Stop the program that listens there, or choose another port: --port N.\n"
+                  "With --port 0 the system picks a free one."}});
   }
   throw Error(ErrorId::kCannotListen, {{"host", options.host},
                                        {"port", options.port},
@@ -58,8 +59,9 @@ void raise_file_limit() {
 tcp::acceptor listen(asio::io_context& io, const ServerOptions& options) {
   error_code error;
   tcp::resolver resolver(io);
-  const auto found = resolver.resolve(options.host, std::to_string(options.port),
-                                      tcp::resolver::passive | tcp::resolver::numeric_service, error);
+  const auto found =
+      resolver.resolve(options.host, std::to_string(options.port),
+                       tcp::resolver::passive | tcp::resolver::numeric_service, error);
   if (error || found.empty()) {
     cannot_listen(options, error ? error : make_error_code(asio::error::host_not_found));
   }

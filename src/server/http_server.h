@@ -1,5 +1,5 @@
-// The HTTP server: listens, holds the connections, serves an engine and shuts down in order. One I/O
-// thread runs every connection as a coroutine (connection.cpp); a worker parses and tokenizes.
+// The HTTP server: listens, holds the connections, serves an engine and shuts down in order. One
+// I/O thread runs every connection as a coroutine (connection.cpp); a worker parses and tokenizes.
 // Used by `quern serve` and by the tests.
 #pragma once
 
@@ -19,7 +19,7 @@ struct ServerOptions {
   std::uint64_t max_body_bytes = 16 << 20;
   std::uint32_t max_header_bytes = 64 << 10;
   size_t max_connections = 1024;
-  size_t max_unread_bytes = 1 << 20;             // of one answer, before its client counts as gone
+  size_t max_unread_bytes = 1 << 20;  // of one answer, before its client counts as gone
   std::chrono::milliseconds header_timeout{10'000};
   std::chrono::milliseconds body_timeout{60'000};
   std::chrono::milliseconds idle_timeout{75'000};  // between the requests of a connection

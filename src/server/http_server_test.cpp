@@ -52,12 +52,14 @@ TEST(HttpServer, TakesChunkedBodiesAndExpectContinue) {
   TestServer server;
   TestClient client(server.port());
   const std::string body = completion("abc", 2);
-  client.send("POST /v1/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n" +
-              body.substr(0, 5) + "\r\n" + fmt::format("{:x}", body.size() - 5) + "\r\n" +
-              body.substr(5) + "\r\n0\r\n\r\n");
+  client.send(
+      "POST /v1/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n" +
+      body.substr(0, 5) + "\r\n" + fmt::format("{:x}", body.size() - 5) + "\r\n" + body.substr(5) +
+      "\r\n0\r\n\r\n");
   EXPECT_EQ(client.reply().status, 200);
-  client.send("POST /v1/completions HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: " +
-              std::to_string(body.size()) + "\r\n\r\n");
+  client.send(
+      "POST /v1/completions HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: " +
+      std::to_string(body.size()) + "\r\n\r\n");
   EXPECT_EQ(client.reply(false).status, 100);
   client.send(body);
   EXPECT_EQ(client.reply().status, 200);
@@ -84,7 +86,8 @@ TEST(HttpServer, RefusesWhatIsTooLarge) {
 TEST(HttpServer, RefusesWhatIsNotHttp) {
   TestServer server;
   for (const char* text : {"\x16\x03\x01 hello\r\n\r\n", "GET / HTTP/9.9\r\n\r\n",
-                           "GET /\xFF HTTP/1.1\r\n bad\r\n\r\n", "POST / HTTP/1.1\r\n"
+                           "GET /\xFF HTTP/1.1\r\n bad\r\n\r\n",
+                           "POST / HTTP/1.1\r\n"
                            "Content-Length: -5\r\n\r\n"}) {
     TestClient client(server.port());
     client.send(text);
@@ -110,8 +113,9 @@ TEST(HttpServer, KnowsRoutesAndMethods) {
 TEST(HttpServer, ChecksTheContentType) {
   TestServer server;
   const auto status = [&](const char* type) {
-    return server.post("/v1/completions", completion("a", 1),
-                       std::string("Content-Type: ") + type + "\r\n").status;
+    return server
+        .post("/v1/completions", completion("a", 1), std::string("Content-Type: ") + type + "\r\n")
+        .status;
   };
   EXPECT_EQ(server.post("/v1/completions", completion("a", 1)).status, 200);
   EXPECT_EQ(status("application/json"), 200);
@@ -125,9 +129,9 @@ TEST(HttpServer, GuardsEveryRouteButHealth) {
   ServerOptions options = test_options();
   options.api_key = "secret";
   TestServer server(options);
-  for (const char* path : {"/", "/v1/models", "/v1/models/m", "/generate", "/server_info", "//health",
-                           "/health/", "/v1/../health", "/nowhere", "/health%2e", "/HEALTH",
-                           "/v1/models?api_key=secret", "/health_generate"}) {
+  for (const char* path : {"/", "/v1/models", "/v1/models/m", "/generate", "/server_info",
+                           "//health", "/health/", "/v1/../health", "/nowhere", "/health%2e",
+                           "/HEALTH", "/v1/models?api_key=secret", "/health_generate"}) {
     for (const char* method : {"GET", "HEAD", "OPTIONS", "POST"}) {
       EXPECT_EQ(server.get(path, method).status, 401) << method << path;
     }
@@ -313,8 +317,8 @@ TEST(HttpServer, ServesFiveHundredStreamsAtOnce) {
   std::vector<std::unique_ptr<TestClient>> clients;
   for (int i = 0; i < 500; ++i) {
     clients.push_back(std::make_unique<TestClient>(server.port()));
-    ASSERT_TRUE(clients.back()->post("/v1/completions",
-                                     completion("abc", 32, R"(,"stream":true)")));
+    ASSERT_TRUE(
+        clients.back()->post("/v1/completions", completion("abc", 32, R"(,"stream":true)")));
   }
   const std::string first = clients[0]->reply().body.substr(0, 10);
   EXPECT_EQ(first, "data: {\"id");

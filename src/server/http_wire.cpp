@@ -37,9 +37,9 @@ std::string_view status_words(int status) {
 }
 
 std::string reply_text(const Reply& reply, bool keep_alive, bool head_only) {
-  std::string text = fmt::format("HTTP/1.1 {} {}\r\nServer: quern\r\nConnection: {}\r\n",
-                                 reply.status, status_words(reply.status),
-                                 connection_word(keep_alive));
+  std::string text =
+      fmt::format("HTTP/1.1 {} {}\r\nServer: quern\r\nConnection: {}\r\n", reply.status,
+                  status_words(reply.status), connection_word(keep_alive));
   if (reply.status != 204) {
     text += fmt::format("Content-Type: {}\r\nContent-Length: {}\r\n", reply.content_type,
                         reply.body.size());

@@ -62,8 +62,7 @@ pre { background: #f2f2f2; color: #111; padding: 1rem; overflow-x: auto; }
 std::string curl_command(const EngineInfo& info, const ServerFacts& facts) {
   JsonOut body = {{"model", info.served_model_name}};
   if (info.has_chat_template) {
-    body["messages"] =
-        JsonOut::array({{{"role", "user"}, {"content", "Why is the sky blue?"}}});
+    body["messages"] = JsonOut::array({{{"role", "user"}, {"content", "Why is the sky blue?"}}});
   } else {
     body["prompt"] = "The sky is blue because";
   }

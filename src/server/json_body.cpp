@@ -75,9 +75,8 @@ Json parse_object(std::string_view body) {
     invalid(what);
   }
   if (!json.is_object()) {
-    throw Error(ErrorId::kWrongFieldType, {{"param", "body"},
-                                           {"expected", "a JSON object"},
-                                           {"actual", type_words(json)}});
+    throw Error(ErrorId::kWrongFieldType,
+                {{"param", "body"}, {"expected", "a JSON object"}, {"actual", type_words(json)}});
   }
   return json;
 }
@@ -160,9 +159,9 @@ std::optional<std::uint64_t> Fields::seed(std::string_view name) const {
 
 std::vector<std::int32_t> token_ids(const Json& array, const std::string& param) {
   if (!array.is_array()) {
-    throw Error(ErrorId::kWrongFieldType, {{"param", param},
-                                           {"expected", "an array of token ids"},
-                                           {"actual", type_words(array)}});
+    throw Error(
+        ErrorId::kWrongFieldType,
+        {{"param", param}, {"expected", "an array of token ids"}, {"actual", type_words(array)}});
   }
   std::vector<std::int32_t> ids;
   ids.reserve(array.size());

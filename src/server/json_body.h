@@ -11,8 +11,8 @@
 
 namespace quern::server {
 
-using Json = nlohmann::json;                // what clients sent
-using JsonOut = nlohmann::ordered_json;     // what is answered, in the order it is written
+using Json = nlohmann::json;             // what clients sent
+using JsonOut = nlohmann::ordered_json;  // what is answered, in the order it is written
 
 inline constexpr int kMaxJsonDepth = 100;
 inline constexpr std::int64_t kMaxJsonValues = 2'000'000;

@@ -97,8 +97,9 @@ Request read_request(const Fields& fields) {
   const Json* text = fields.find("text");
   const Json* ids = fields.find("input_ids");
   if (!text == !ids) {
-    throw Error(ErrorId::kMissingField,
-                {{"param", "text"}, {"expected", "give either text or input_ids, and one of them"}});
+    throw Error(
+        ErrorId::kMissingField,
+        {{"param", "text"}, {"expected", "give either text or input_ids, and one of them"}});
   }
   if (text && text->is_array()) {
     throw Error(ErrorId::kFieldNotServed, {{"param", "text"}, {"expected", "one text a request"}});

@@ -1,4 +1,5 @@
-// POST /generate: SGLang's native requests and answers. Called by connection.cpp on a worker thread.
+// POST /generate: SGLang's native requests and answers. Called by connection.cpp on a worker
+// thread.
 #pragma once
 
 #include <memory>

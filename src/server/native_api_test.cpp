@@ -16,8 +16,8 @@ class NativeApi : public testing::Test {
 };
 
 TEST_F(NativeApi, AnswersTextAndIds) {
-  const TestReply reply =
-      server.post("/generate", R"({"text":"abc","rid":"mine","sampling_params":{"max_new_tokens":2}})");
+  const TestReply reply = server.post(
+      "/generate", R"({"text":"abc","rid":"mine","sampling_params":{"max_new_tokens":2}})");
   ASSERT_EQ(reply.status, 200);
   Json json = reply.json();
   EXPECT_EQ(json["text"], "ab");
@@ -29,7 +29,8 @@ TEST_F(NativeApi, AnswersTextAndIds) {
   EXPECT_EQ(json["meta_info"]["cached_tokens"], 0);
   EXPECT_GE(json["meta_info"]["e2e_latency"], 0.0);
 
-  json = server.post("/generate", R"({"input_ids":[120,121],"sampling_params":{"stop":"y"}})").json();
+  json =
+      server.post("/generate", R"({"input_ids":[120,121],"sampling_params":{"stop":"y"}})").json();
   EXPECT_EQ(json["text"], "x");
   EXPECT_EQ(json["output_ids"], Json::array({120, 121}));
   EXPECT_EQ(json["meta_info"]["finish_reason"], Json::parse(R"({"type":"stop","matched":"y"})"));
@@ -108,7 +109,8 @@ TEST_F(NativeApi, TokenizesAndDetokenizes) {
   EXPECT_EQ(json["tokens"], Json::array({97, 98}));
   EXPECT_EQ(json["count"], 2);
   EXPECT_EQ(server.post("/v1/tokenize", R"({"messages":[{"role":"user","content":"a"}]})")
-                .json()["count"], 1);
+                .json()["count"],
+            1);
   EXPECT_EQ(server.post("/detokenize", R"({"tokens":[97,98]})").json()["text"], "ab");
   EXPECT_EQ(server.post("/tokenize", R"({})").status, 400);
   EXPECT_EQ(server.post("/detokenize", R"({"tokens":["a"]})").status, 400);

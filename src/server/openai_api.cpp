@@ -13,8 +13,8 @@
 namespace quern::server {
 namespace {
 
-constexpr std::int64_t kMaxChoices = 8;     // of one prompt
-constexpr size_t kMaxRequests = 128;        // of one POST
+constexpr std::int64_t kMaxChoices = 8;  // of one prompt
+constexpr size_t kMaxRequests = 128;     // of one POST
 constexpr std::int64_t kCompletionTokens = 16;
 constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
@@ -263,8 +263,9 @@ std::unique_ptr<Generation> read(Kind kind, std::string_view body, const EngineI
     prompts = read_prompts(fields);
   }
   if (prompts.size() * count > kMaxRequests) {
-    fields.out_of_range("n", fmt::format("such that all prompts have at most {} choices together",
-                                         kMaxRequests), Json(count));
+    fields.out_of_range(
+        "n", fmt::format("such that all prompts have at most {} choices together", kMaxRequests),
+        Json(count));
   }
   for (Request& prompt : prompts) prompt.sampling = sampling;
   generation->prompt_param = kind == Kind::kChat ? "messages" : "prompt";

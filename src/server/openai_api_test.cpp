@@ -53,8 +53,8 @@ TEST_F(OpenAiApi, AnswersAChat) {
   EXPECT_GT(json["created"], 1'600'000'000);
   EXPECT_EQ(json["choices"], Parsed::parse(R"([{"index":0,"message":{"role":"assistant",
       "content":"hell"},"logprobs":null,"finish_reason":"length"}])"));
-  EXPECT_EQ(json["usage"], Parsed::parse(
-      R"({"prompt_tokens":5,"completion_tokens":4,"total_tokens":9})"));
+  EXPECT_EQ(json["usage"],
+            Parsed::parse(R"({"prompt_tokens":5,"completion_tokens":4,"total_tokens":9})"));
 }
 
 TEST_F(OpenAiApi, StreamsAChat) {
@@ -68,8 +68,8 @@ TEST_F(OpenAiApi, StreamsAChat) {
   std::string text;
   for (size_t i = 1; i < 5; ++i) text += list[i]["choices"][0]["delta"]["content"];
   EXPECT_EQ(text, "hell");
-  EXPECT_EQ(list[5]["choices"], Parsed::parse(
-      R"([{"index":0,"delta":{},"logprobs":null,"finish_reason":"length"}])"));
+  EXPECT_EQ(list[5]["choices"],
+            Parsed::parse(R"([{"index":0,"delta":{},"logprobs":null,"finish_reason":"length"}])"));
   for (const Parsed& chunk : list) {
     EXPECT_EQ(chunk["id"], list[0]["id"]);
     EXPECT_FALSE(chunk.contains("usage"));
@@ -86,9 +86,9 @@ TEST_F(OpenAiApi, SendsUsageInAStreamWhenAsked) {
     EXPECT_EQ(list.back()["choices"], Parsed::array());
     EXPECT_EQ(list.back()["usage"]["total_tokens"], 9);
   }
-  for (const char* more : {R"("stream":true,"stream_options":{"include_usage":false})",
-                           R"("stream":true,"stream_options":null)",
-                           R"("stream":true,"stream_options":{})"}) {
+  for (const char* more :
+       {R"("stream":true,"stream_options":{"include_usage":false})",
+        R"("stream":true,"stream_options":null)", R"("stream":true,"stream_options":{})"}) {
     for (const Parsed& chunk : events(server.post("/v1/completions", complete(more)).body)) {
       EXPECT_FALSE(chunk.contains("usage")) << more;
     }
@@ -97,8 +97,8 @@ TEST_F(OpenAiApi, SendsUsageInAStreamWhenAsked) {
 
 TEST_F(OpenAiApi, AnswersCompletionsOfTextsAndTokens) {
   const auto texts = [&](const std::string& prompt) {
-    const TestReply reply = server.post(
-        "/v1/completions", R"({"model":"","max_tokens":2,"prompt":)" + prompt + "}");
+    const TestReply reply =
+        server.post("/v1/completions", R"({"model":"","max_tokens":2,"prompt":)" + prompt + "}");
     std::vector<std::string> list;
     const Parsed json = reply.json();
     for (const Parsed& choice : json["choices"]) list.push_back(choice["text"]);
@@ -136,8 +136,9 @@ TEST_F(OpenAiApi, GivesEachChoiceItsOwnSeed) {
 }
 
 TEST_F(OpenAiApi, PassesSamplingOn) {
-  server.post("/v1/completions", complete(
-      R"("temperature":0.5,"top_p":0.9,"top_k":7,"min_p":0.1,"seed":-1,"stop":["a","b"],
+  server.post("/v1/completions",
+              complete(
+                  R"("temperature":0.5,"top_p":0.9,"top_k":7,"min_p":0.1,"seed":-1,"stop":["a","b"],
          "stop_token_ids":[3],"ignore_eos":true,"max_completion_tokens":2)"));
   const SamplingParams sampling = server.engine().last_request().sampling;
   EXPECT_EQ(sampling.temperature, 0.5);
@@ -269,10 +270,17 @@ TEST_F(OpenAiApi, LetsHarmlessFieldsThrough) {
 
 TEST_F(OpenAiApi, RefusesBadPromptsAndMessages) {
   const Bad prompts[] = {
-      {"null", 400, "prompt"},     {"5", 400, "prompt"},        {"{}", 400, "prompt"},
-      {"[]", 400, "prompt"},       {"[[]]", 400, "prompt"},     {"[1,\"a\"]", 400, "prompt"},
-      {"[\"a\",1]", 400, "prompt"}, {"[-1]", 400, "prompt"},     {"[1.5]", 400, "prompt"},
-      {"[4294967296]", 400, "prompt"}, {"[18446744073709551615]", 400, "prompt"},
+      {"null", 400, "prompt"},
+      {"5", 400, "prompt"},
+      {"{}", 400, "prompt"},
+      {"[]", 400, "prompt"},
+      {"[[]]", 400, "prompt"},
+      {"[1,\"a\"]", 400, "prompt"},
+      {"[\"a\",1]", 400, "prompt"},
+      {"[-1]", 400, "prompt"},
+      {"[1.5]", 400, "prompt"},
+      {"[4294967296]", 400, "prompt"},
+      {"[18446744073709551615]", 400, "prompt"},
       {"[null]", 400, "prompt"},
   };
   for (const Bad& bad : prompts) {
@@ -306,18 +314,31 @@ TEST_F(OpenAiApi, RefusesBadPromptsAndMessages) {
 
 // Every answer is valid UTF-8 and JSON, whatever bytes came in.
 TEST_F(OpenAiApi, RefusesBodiesThatAreNotJson) {
-  const std::string bodies[] = {
-      "", "{", "[]", "5", "null", "\"a\"", "{\"prompt\":\"\xFF\"}", "{\"prompt\":\"caf\xE9\"}",
-      "\xFF\xFE", "{\"prompt\":\"\\ud83d\"}", "\xEF\xBB\xBF{\"prompt\":\"a\"}", "{\"prompt\":NaN}",
-      "{\"temperature\":1e999,\"prompt\":\"a\"}", "{'prompt':'a'}", "{\"prompt\":\"a\"}x",
-      std::string(100'000, '['), std::string("{\"a\":\0}", 7)};
+  const std::string bodies[] = {"",
+                                "{",
+                                "[]",
+                                "5",
+                                "null",
+                                "\"a\"",
+                                "{\"prompt\":\"\xFF\"}",
+                                "{\"prompt\":\"caf\xE9\"}",
+                                "\xFF\xFE",
+                                "{\"prompt\":\"\\ud83d\"}",
+                                "\xEF\xBB\xBF{\"prompt\":\"a\"}",
+                                "{\"prompt\":NaN}",
+                                "{\"temperature\":1e999,\"prompt\":\"a\"}",
+                                "{'prompt':'a'}",
+                                "{\"prompt\":\"a\"}x",
+                                std::string(100'000, '['),
+                                std::string("{\"a\":\0}", 7)};
   for (const std::string& body : bodies) {
     const TestReply reply = server.post("/v1/completions", body);
     EXPECT_EQ(reply.status, 400) << body.substr(0, 50);
     EXPECT_EQ(valid_utf8(reply.body), reply.body);
     EXPECT_TRUE(reply.json()["error"]["message"].is_string()) << body.substr(0, 50);
   }
-  EXPECT_EQ(server.post("/v1/completions", "{\"prompt\":\"a\\u0000b\",\"max_tokens\":3}").status, 200);
+  EXPECT_EQ(server.post("/v1/completions", "{\"prompt\":\"a\\u0000b\",\"max_tokens\":3}").status,
+            200);
   EXPECT_EQ(server.post("/v1/completions", "{\"prompt\":5,\"prompt\":\"a\"}").status, 200);
 }
 
@@ -330,8 +351,7 @@ TEST_F(OpenAiApi, BoundsTheNumberOfValues) {
 }
 
 TEST_F(OpenAiApi, ReportsWhatTheEngineRefuses) {
-  const TestReply reply =
-      server.post("/v1/completions", R"({"prompt":"!throw","stream":true})");
+  const TestReply reply = server.post("/v1/completions", R"({"prompt":"!throw","stream":true})");
   EXPECT_EQ(reply.status, 400);
   EXPECT_EQ(reply.json()["error"]["code"], "field_out_of_range");
   EXPECT_EQ(reply.json()["error"]["param"], "prompt") << "the server names the field";
@@ -340,8 +360,8 @@ TEST_F(OpenAiApi, ReportsWhatTheEngineRefuses) {
 
 TEST_F(OpenAiApi, ReportsAFaultByStatusBeforeTheFirstByteAndByEventAfterIt) {
   for (const char* stream : {"true", "false"}) {
-    const TestReply early =
-        server.post("/v1/completions", std::string(R"({"prompt":"!fail0","stream":)") + stream + "}");
+    const TestReply early = server.post(
+        "/v1/completions", std::string(R"({"prompt":"!fail0","stream":)") + stream + "}");
     EXPECT_EQ(early.status, 500);
     EXPECT_EQ(early.json()["error"]["message"], "numeric fault");
     EXPECT_EQ(early.json()["error"]["code"], "internal_error");
@@ -356,7 +376,8 @@ TEST_F(OpenAiApi, ReportsAFaultByStatusBeforeTheFirstByteAndByEventAfterIt) {
   EXPECT_EQ(client.more(), "");
   // One failing choice ends its siblings too.
   EXPECT_EQ(server.post("/v1/completions", R"({"prompt":["!fail2","abc"],"max_tokens":100000000})")
-                .status, 500);
+                .status,
+            500);
   EXPECT_TRUE(server.becomes_quiet());
 }
 

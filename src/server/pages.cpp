@@ -116,9 +116,8 @@ Reply tokenize(std::string_view body, const Engine& engine) {
                 {{"param", "prompt"}, {"expected", "give either prompt or messages"}});
   }
   const std::vector<std::int32_t> ids = engine.tokenize(request);
-  return json_reply({{"tokens", ids},
-                     {"count", ids.size()},
-                     {"max_model_len", engine.info().context_length}});
+  return json_reply(
+      {{"tokens", ids}, {"count", ids.size()}, {"max_model_len", engine.info().context_length}});
 }
 
 Reply detokenize(std::string_view body, const Engine& engine) {

@@ -1,5 +1,6 @@
 // Everything the server answers without generating: health, models, facts about the server,
-// tokenizing, and the page at /. Called by connection.cpp; the pages with a body on a worker thread.
+// tokenizing, and the page at /. Called by connection.cpp; the pages with a body on a worker
+// thread.
 #pragma once
 
 #include "quern/engine.h"

@@ -56,7 +56,8 @@ bool asks_for_nothing(const Json& value, Harmless harmless) {
 
 SamplingParams read_sampling(const Fields& fields, const SamplingParams& defaults) {
   SamplingParams sampling;
-  sampling.temperature = fields.number("temperature", 0.0, kMaxTemperature).value_or(defaults.temperature);
+  sampling.temperature =
+      fields.number("temperature", 0.0, kMaxTemperature).value_or(defaults.temperature);
   sampling.top_p = fields.number("top_p", 0.0, 1.0).value_or(defaults.top_p);
   sampling.top_k = fields.integer("top_k", -1, std::numeric_limits<std::int64_t>::max())
                        .value_or(defaults.top_k);

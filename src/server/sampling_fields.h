@@ -1,5 +1,5 @@
-// The sampling fields that the OpenAI and the native API share, and the list of fields that exist in
-// those APIs but are not served: asking for one of them is an error, never silence.
+// The sampling fields that the OpenAI and the native API share, and the list of fields that exist
+// in those APIs but are not served: asking for one of them is an error, never silence.
 #pragma once
 
 #include <span>

@@ -1,5 +1,5 @@
-// What the listener and its connections share. Lives on the I/O thread, but for the members that say
-// otherwise. Included by http_server.cpp and connection.cpp only.
+// What the listener and its connections share. Lives on the I/O thread, but for the members that
+// say otherwise. Included by http_server.cpp and connection.cpp only.
 #pragma once
 
 #include <atomic>

@@ -45,20 +45,13 @@ void apply(SplitBehavior behavior, const std::vector<Part>& parts, std::size_t b
     const auto& [span, matched] = parts[i];
     bool join = false;
     switch (behavior) {
-      case SplitBehavior::kIsolated:
-        break;
+      case SplitBehavior::kIsolated: break;
       case SplitBehavior::kRemoved:
         if (matched) continue;
         break;
-      case SplitBehavior::kContiguous:
-        join = matched == previous;
-        break;
-      case SplitBehavior::kMergedWithPrevious:
-        join = matched && !previous;
-        break;
-      case SplitBehavior::kMergedWithNext:
-        join = previous && !matched;
-        break;
+      case SplitBehavior::kContiguous: join = matched == previous; break;
+      case SplitBehavior::kMergedWithPrevious: join = matched && !previous; break;
+      case SplitBehavior::kMergedWithNext: join = previous && !matched; break;
     }
     previous = matched;
     const Span whole{base + span.begin, base + span.end};

@@ -78,17 +78,12 @@ const Known& known_pre(const checkpoint::TokenizerSource& source) {
 
 TokenKind kind_of(std::int32_t type, std::size_t id, const Vocabulary& vocabulary) {
   switch (type) {
-    case 1:
-      return TokenKind::kNormal;
+    case 1: return TokenKind::kNormal;
     case 2:
-    case 3:
-      return TokenKind::kControl;
-    case 4:
-      return TokenKind::kUserDefined;
-    case 5:
-      return TokenKind::kUnused;
-    case 6:
-      return TokenKind::kByte;
+    case 3: return TokenKind::kControl;
+    case 4: return TokenKind::kUserDefined;
+    case 5: return TokenKind::kUnused;
+    case 6: return TokenKind::kByte;
     default:
       vocabulary.fail(fmt::format("tokenizer.ggml.token_type[{}] is {}, not 1 to 6", id, type));
   }

@@ -40,8 +40,9 @@ struct Scratch {
   RowState split, total;
 };
 
-// Some queries of a sequence against splits [split_begin, split_end) of its keys. Where a lone query
-// is cut into several items, each leaves a partial result at `partial`, to be merged afterwards.
+// Some queries of a sequence against splits [split_begin, split_end) of its keys. Where a lone
+// query is cut into several items, each leaves a partial result at `partial`, to be merged
+// afterwards.
 struct Item {
   std::int32_t sequence;
   std::int32_t query, queries;
@@ -118,7 +119,8 @@ class CpuFlash final : public AttentionBackend {
                 cache::KvStore& store, Scratch& scratch, float* out) {
     const std::int32_t group = layer.heads / layer.kv_heads, rows = item.queries * group;
     for (std::int32_t row = 0; row < rows; row += kAttendRows) {
-      run_rows(layer, item, kv_head, row, std::min(kAttendRows, rows - row), q, store, scratch, out);
+      run_rows(layer, item, kv_head, row, std::min(kAttendRows, rows - row), q, store, scratch,
+               out);
     }
   }
 
@@ -148,8 +150,8 @@ class CpuFlash final : public AttentionBackend {
     for (std::int32_t split = item.split_begin; split < item.split_end; ++split) {
       if (split * kKeySplit >= last_key) break;
       scratch.split.reset();
-      for (std::int32_t key = split * kKeySplit;
-           key < std::min(last_key, (split + 1) * kKeySplit); key += kKeyBlock) {
+      for (std::int32_t key = split * kKeySplit; key < std::min(last_key, (split + 1) * kKeySplit);
+           key += kKeyBlock) {
         attend_block(layer, sequence, kv_head, key, begin, end, count, store, scratch);
       }
       for (int r = 0; r < count; ++r) merge_row(scratch.total, scratch.split, r, layout);
@@ -201,9 +203,9 @@ class CpuFlash final : public AttentionBackend {
       const std::byte* record = store.record(layer.layer, page, kv_head);
       args.keys[args.slabs] =
           record + std::int64_t{slot} * layout.key_stride * layout.element_bytes();
-      args.values[args.slabs] = record + (layout.key_elements() +
-                                          std::int64_t{slot} * layout.value_stride) *
-                                             layout.element_bytes();
+      args.values[args.slabs] =
+          record + (layout.key_elements() + std::int64_t{slot} * layout.value_stride) *
+                       layout.element_bytes();
       ++args.slabs;
     }
     (layout.dtype == DType::kF32 ? ops_.attend_f32 : ops_.attend_bf16)(args, count);
@@ -212,8 +214,8 @@ class CpuFlash final : public AttentionBackend {
   void merge_row(RowState& total, const RowState& split, int r,
                  const cache::KvLayout& layout) const {
     merge(total.maximum[r], total.sum[r], total.out.data() + std::int64_t{r} * layout.value_stride,
-          split.maximum[r], split.sum[r],
-          split.out.data() + std::int64_t{r} * layout.value_stride, layout.value_stride);
+          split.maximum[r], split.sum[r], split.out.data() + std::int64_t{r} * layout.value_stride,
+          layout.value_stride);
   }
 
   // A split in which the row saw no key changes nothing; the first one is taken as it is.
@@ -249,10 +251,10 @@ class CpuFlash final : public AttentionBackend {
                   partial_out_.data() + from * static_cast<size_t>(layout.value_stride),
                   layout.value_stride);
           }
-          finish(layer, static_cast<std::int32_t>(head), partial_maximum_[at], partial_sum_[at],
-                 result,
-                 out + (std::int64_t{sequence.query_begin} * layer.heads + head) *
-                           layer.v_head_dim);
+          finish(
+              layer, static_cast<std::int32_t>(head), partial_maximum_[at], partial_sum_[at],
+              result,
+              out + (std::int64_t{sequence.query_begin} * layer.heads + head) * layer.v_head_dim);
         }
       }
       first = last;
@@ -277,7 +279,7 @@ class CpuFlash final : public AttentionBackend {
   const Batch* batch_ = nullptr;
   std::vector<Item> items_;
   std::int32_t partials_ = 0;
-  std::vector<Scratch> scratch_;  // of each thread
+  std::vector<Scratch> scratch_;                      // of each thread
   std::vector<float> partial_maximum_, partial_sum_;  // [partials, heads]
   std::vector<float> partial_out_;                    // [partials, heads, value_stride]
 };
@@ -293,10 +295,9 @@ LayoutList cpu_flash_layouts(const Needs& needs) {
   LayoutList layouts;
   for (std::int32_t page_size : kCpuFlashPageSizes) {
     if (needs.page_size > 0 && needs.page_size != page_size) continue;
-    layouts.push_back(cache::packed_layout(dtype, page_size,
-                                           static_cast<std::int32_t>(needs.kv_heads),
-                                           static_cast<std::int32_t>(needs.head_dim),
-                                           static_cast<std::int32_t>(needs.v_head_dim)));
+    layouts.push_back(cache::packed_layout(
+        dtype, page_size, static_cast<std::int32_t>(needs.kv_heads),
+        static_cast<std::int32_t>(needs.head_dim), static_cast<std::int32_t>(needs.v_head_dim)));
   }
   return layouts;
 }

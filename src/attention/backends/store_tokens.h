@@ -8,7 +8,8 @@
 namespace quern::attention {
 
 // Thread `thread` of `threads` stores its share. Work is cut at whole records, never inside one:
-// storing slot 0 clears the record. k [tokens, kv_heads, head_dim], v [tokens, kv_heads, v_head_dim].
+// storing slot 0 clears the record. k [tokens, kv_heads, head_dim], v [tokens, kv_heads,
+// v_head_dim].
 inline void store_tokens(const AttentionLayer& layer, const Batch& batch, const float* k,
                          const float* v, cache::KvStore& store, int thread, int threads) {
   const std::int64_t page_size = store.layout().page_size;
@@ -23,8 +24,8 @@ inline void store_tokens(const AttentionLayer& layer, const Batch& batch, const 
       const std::int64_t last = std::min(end, (page + 1) * page_size);
       for (std::int64_t t = std::max(begin, page * page_size); t < last; ++t) {
         const std::int64_t token = sequence.query_begin + t - begin;
-        store.store(layer.layer, sequence.pages[static_cast<std::size_t>(page)], head, t % page_size,
-                    k + (token * layer.kv_heads + head) * layer.head_dim,
+        store.store(layer.layer, sequence.pages[static_cast<std::size_t>(page)], head,
+                    t % page_size, k + (token * layer.kv_heads + head) * layer.head_dim,
                     v + (token * layer.kv_heads + head) * layer.v_head_dim);
       }
     }

@@ -65,8 +65,8 @@ class TorchNative final : public AttentionBackend {
     const std::int64_t token = sequence.query_begin + row;
     const std::int64_t position = sequence.kv_len - sequence.query_len + row;
     const std::int64_t end = layer.causal ? position + 1 : sequence.kv_len;
-    const std::int64_t begin = layer.window > 0 ? std::max<std::int64_t>(0, position + 1 - layer.window)
-                                                : 0;
+    const std::int64_t begin =
+        layer.window > 0 ? std::max<std::int64_t>(0, position + 1 - layer.window) : 0;
     const std::int64_t kv_head = head / (layer.heads / layer.kv_heads);
     const auto record_of = [&](std::int64_t t) {
       const std::int32_t page = sequence.pages[static_cast<size_t>(t / layout.page_size)];

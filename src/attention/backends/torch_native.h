@@ -1,5 +1,5 @@
-// The reference backend, under SGLang's name: plain f32 loops over plain rows, the oracle that every
-// other backend is held against. Any page size, any head size; speed is not its purpose.
+// The reference backend, under SGLang's name: plain f32 loops over plain rows, the oracle that
+// every other backend is held against. Any page size, any head size; speed is not its purpose.
 #pragma once
 
 #include <memory>

@@ -164,8 +164,8 @@ void merge_avx2(float* maximum, float* sum, float* out, float other_maximum, flo
   *sum = __builtin_fmaf(other_sum, theirs, *sum * mine);
   for (std::int64_t d = 0; d < dim; d += 8) {
     const __m256 scaled = _mm256_mul_ps(_mm256_loadu_ps(out + d), _mm256_set1_ps(mine));
-    _mm256_storeu_ps(out + d, _mm256_fmadd_ps(_mm256_loadu_ps(other_out + d),
-                                              _mm256_set1_ps(theirs), scaled));
+    _mm256_storeu_ps(
+        out + d, _mm256_fmadd_ps(_mm256_loadu_ps(other_out + d), _mm256_set1_ps(theirs), scaled));
   }
 }
 

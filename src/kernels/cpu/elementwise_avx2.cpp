@@ -44,9 +44,9 @@ void rms_norm_avx2(const float* x, const float* weight, float eps, std::int64_t 
       const __m256 scaled = _mm256_mul_ps(_mm256_loadu_ps(x + i), scale);
       _mm256_storeu_ps(out + i, _mm256_mul_ps(scaled, _mm256_loadu_ps(weight + i)));
     }
-    _mm256_maskstore_ps(out + whole, mask,
-                        _mm256_mul_ps(_mm256_mul_ps(rest, scale),
-                                      _mm256_maskload_ps(weight + whole, mask)));
+    _mm256_maskstore_ps(
+        out + whole, mask,
+        _mm256_mul_ps(_mm256_mul_ps(rest, scale), _mm256_maskload_ps(weight + whole, mask)));
   }
 }
 

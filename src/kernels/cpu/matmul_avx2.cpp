@@ -40,11 +40,6 @@ QUERN_INLINE __m256i quad(const Int8Block* x, int index) {
   return _mm256_set1_epi32(value);
 }
 
-QUERN_INLINE const Int8Block* block_of(const std::byte* activations, std::int64_t stride, int row,
-                                       std::int64_t block) {
-  return reinterpret_cast<const Int8Block*>(activations + row * stride) + block;
-}
-
 template <int R>
 QUERN_INLINE void zero(__m256 (&acc)[R][2]) {
   QUERN_UNROLL for (int r = 0; r < R; ++r) acc[r][0] = acc[r][1] = _mm256_setzero_ps();
@@ -76,8 +71,7 @@ struct Q4Kernel {
           const __m256i high = _mm256_and_si256(_mm256_srli_epi16(packed, 4), mask);
           QUERN_UNROLL for (int r = 0; r < R; ++r) {
             const Int8Block* xr = block_of(x, stride, r, b);
-            sum[r][v] =
-                _mm256_add_epi16(sum[r][v], _mm256_maddubs_epi16(low, quad(xr, 2 * j)));
+            sum[r][v] = _mm256_add_epi16(sum[r][v], _mm256_maddubs_epi16(low, quad(xr, 2 * j)));
             keep(sum[r][v]);
             sum[r][v] =
                 _mm256_add_epi16(sum[r][v], _mm256_maddubs_epi16(high, quad(xr, 2 * j + 1)));
@@ -133,8 +127,7 @@ struct Q8Kernel {
       QUERN_UNROLL for (int v = 0; v < 2; ++v) {
         const __m256 d = load_half(w + 16 * v);
         QUERN_UNROLL for (int r = 0; r < R; ++r) {
-          const __m256 scale =
-              _mm256_mul_ps(d, _mm256_set1_ps(block_of(x, stride, r, b)->scale));
+          const __m256 scale = _mm256_mul_ps(d, _mm256_set1_ps(block_of(x, stride, r, b)->scale));
           acc[r][v] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[r][v]), scale, acc[r][v]);
         }
       }
@@ -158,8 +151,7 @@ struct Q8SubKernel {
         QUERN_UNROLL for (int v = 0; v < 2; ++v) {
           const __m256 s = load_float(w + 64 * half + 32 * v);
           QUERN_UNROLL for (int r = 0; r < R; ++r) {
-            const __m256 scale =
-                _mm256_mul_ps(s, _mm256_set1_ps(block_of(x, stride, r, b)->scale));
+            const __m256 scale = _mm256_mul_ps(s, _mm256_set1_ps(block_of(x, stride, r, b)->scale));
             acc[r][v] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[r][v]), scale, acc[r][v]);
           }
         }
@@ -197,7 +189,8 @@ struct FloatKernel {
       if (kFirst) prefetch(w, 1);
       const __m256 w0 = Weights::at(w, 0), w1 = Weights::at(w, 1);
       QUERN_UNROLL for (int r = 0; r < R; ++r) {
-        const __m256 value = _mm256_broadcast_ss(reinterpret_cast<const float*>(x + r * stride) + i);
+        const __m256 value =
+            _mm256_broadcast_ss(reinterpret_cast<const float*>(x + r * stride) + i);
         acc[r][0] = _mm256_fmadd_ps(value, w0, acc[r][0]);
         acc[r][1] = _mm256_fmadd_ps(value, w1, acc[r][1]);
       }
@@ -220,7 +213,8 @@ struct Bf16Kernel {
       const __m256 even0 = _mm256_castsi256_ps(_mm256_slli_epi32(p0, 16));
       const __m256 even1 = _mm256_castsi256_ps(_mm256_slli_epi32(p1, 16));
       QUERN_UNROLL for (int r = 0; r < R; ++r) {
-        const __m256 value = _mm256_broadcast_ss(reinterpret_cast<const float*>(x + r * stride) + i);
+        const __m256 value =
+            _mm256_broadcast_ss(reinterpret_cast<const float*>(x + r * stride) + i);
         acc[r][0] = _mm256_fmadd_ps(value, even0, acc[r][0]);
         acc[r][1] = _mm256_fmadd_ps(value, even1, acc[r][1]);
       }
@@ -294,8 +288,8 @@ void prepare_int8_avx2(const float* x, std::int64_t rows, std::int64_t k, std::b
       __m256i q[4];
       QUERN_UNROLL for (int i = 0; i < 4; ++i) {
         const __m256 scaled = _mm256_mul_ps(v[i], _mm256_set1_ps(inverse));
-        const __m256 clamped = _mm256_min_ps(_mm256_max_ps(scaled, _mm256_set1_ps(-127.0f)),
-                                             _mm256_set1_ps(127.0f));
+        const __m256 clamped =
+            _mm256_min_ps(_mm256_max_ps(scaled, _mm256_set1_ps(-127.0f)), _mm256_set1_ps(127.0f));
         q[i] = finite ? _mm256_cvtps_epi32(clamped) : _mm256_setzero_si256();
       }
       const __m256i bytes = _mm256_permutevar8x32_epi32(

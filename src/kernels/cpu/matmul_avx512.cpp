@@ -31,11 +31,6 @@ QUERN_INLINE __m512i quad(const Int8Block* x, int index) {
   return _mm512_set1_epi32(value);
 }
 
-QUERN_INLINE const Int8Block* block_of(const std::byte* activations, std::int64_t stride, int row,
-                                       std::int64_t block) {
-  return reinterpret_cast<const Int8Block*>(activations + row * stride) + block;
-}
-
 template <int R>
 QUERN_INLINE void store(const __m512 (&acc)[R], float* out) {
   QUERN_UNROLL for (int r = 0; r < R; ++r) _mm512_storeu_ps(out + r * kPanel, acc[r]);

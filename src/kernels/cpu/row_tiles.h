@@ -11,6 +11,11 @@ namespace {
 constexpr int kTileRows = 4;
 constexpr std::int64_t kRowChunk = 128;
 
+QUERN_INLINE const Int8Block* block_of(const std::byte* activations, std::int64_t stride, int row,
+                                       std::int64_t block) {
+  return reinterpret_cast<const Int8Block*>(activations + row * stride) + block;
+}
+
 // Kernel::tile<R, first>(weights, activations, stride, k, out) computes R rows × 16 outputs into
 // out[R][16]; `first` says that the panel comes from memory and is worth prefetching.
 template <typename Kernel, int R>

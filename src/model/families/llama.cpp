@@ -24,8 +24,8 @@ constexpr std::string_view kArchitectures[] = {"LlamaForCausalLM"};
 
 struct Layer {
   std::vector<float> attention_norm, mlp_norm;  // [hidden]
-  PackedMatrix q, k, v, o;                      // [heads·dim, hidden] …, o [hidden, heads·v_dim]
-  PackedMatrix gate, up, down;                  // [inter, hidden], [inter, hidden], [hidden, inter]
+  PackedMatrix q, k, v, o;      // [heads·dim, hidden] …, o [hidden, heads·v_dim]
+  PackedMatrix gate, up, down;  // [inter, hidden], [inter, hidden], [hidden, inter]
 };
 
 // Tensor names: Hugging Face's and GGUF's.
@@ -34,18 +34,21 @@ struct Names {
   const char *attention_norm, *mlp_norm, *q, *k, *v, *o, *gate, *up, *down;
 };
 constexpr Names kHuggingFaceNames = {
-    "model.embed_tokens.weight", "model.norm.weight", "lm_head.weight", "model.layers.{}.",
-    "input_layernorm.weight", "post_attention_layernorm.weight", "self_attn.q_proj.weight",
-    "self_attn.k_proj.weight", "self_attn.v_proj.weight", "self_attn.o_proj.weight",
-    "mlp.gate_proj.weight", "mlp.up_proj.weight", "mlp.down_proj.weight"};
+    "model.embed_tokens.weight", "model.norm.weight",       "lm_head.weight",
+    "model.layers.{}.",          "input_layernorm.weight",  "post_attention_layernorm.weight",
+    "self_attn.q_proj.weight",   "self_attn.k_proj.weight", "self_attn.v_proj.weight",
+    "self_attn.o_proj.weight",   "mlp.gate_proj.weight",    "mlp.up_proj.weight",
+    "mlp.down_proj.weight"};
 constexpr Names kGgufNames = {
-    "token_embd.weight", "output_norm.weight", "output.weight", "blk.{}.", "attn_norm.weight",
-    "ffn_norm.weight", "attn_q.weight", "attn_k.weight", "attn_v.weight", "attn_output.weight",
-    "ffn_gate.weight", "ffn_up.weight", "ffn_down.weight"};
+    "token_embd.weight", "output_norm.weight", "output.weight",   "blk.{}.",
+    "attn_norm.weight",  "ffn_norm.weight",    "attn_q.weight",   "attn_k.weight",
+    "attn_v.weight",     "attn_output.weight", "ffn_gate.weight", "ffn_up.weight",
+    "ffn_down.weight"};
 
 void check(const ModelConfig& config) {
   const auto mismatch = [&](std::string what) {
-    throw Error(ErrorId::kModelConfigMismatch, {{"what", std::move(what)}, {"origin", config.origin}});
+    throw Error(ErrorId::kModelConfigMismatch,
+                {{"what", std::move(what)}, {"origin", config.origin}});
   };
   const auto not_served = [&](std::string feature) {
     throw Error(ErrorId::kModelFeatureNotServed, {{"architecture", config.architecture},
@@ -56,9 +59,12 @@ void check(const ModelConfig& config) {
   if (config.attention_bias) not_served("attention biases");
   if (config.mlp_bias) not_served("feed-forward biases");
   if (config.experts > 0) not_served(fmt::format("{} experts", config.experts));
-  for (const auto& [name, value] : {std::pair{"heads", config.heads}, {"kv_heads", config.kv_heads},
-                                    {"layers", config.layers}, {"hidden", config.hidden},
-                                    {"head_dim", config.head_dim}, {"inter", config.inter},
+  for (const auto& [name, value] : {std::pair{"heads", config.heads},
+                                    {"kv_heads", config.kv_heads},
+                                    {"layers", config.layers},
+                                    {"hidden", config.hidden},
+                                    {"head_dim", config.head_dim},
+                                    {"inter", config.inter},
                                     {"vocab", config.vocab}}) {
     if (value <= 0) mismatch(fmt::format("{} is {}", name, value));
   }
@@ -261,8 +267,6 @@ std::unique_ptr<Model> load(const checkpoint::Metadata& metadata,
 
 }  // namespace
 
-Family llama_family() {
-  return {.architectures = kArchitectures, .check = check, .load = load};
-}
+Family llama_family() { return {.architectures = kArchitectures, .check = check, .load = load}; }
 
 }  // namespace quern::model

@@ -28,15 +28,16 @@ void Rope::check(const ModelConfig& config) {
   const RopeScaling& scaling = config.rope_scaling;
   const bool plain = scaling.type == "none" || scaling.type == "default";
   if (!plain && scaling.type != "linear" && scaling.type != "llama3") {
-    throw Error(ErrorId::kModelFeatureNotServed, {{"architecture", config.architecture},
-                                                  {"feature", "rope scaling '" + scaling.type + "'"},
-                                                  {"origin", config.origin}});
+    throw Error(ErrorId::kModelFeatureNotServed,
+                {{"architecture", config.architecture},
+                 {"feature", "rope scaling '" + scaling.type + "'"},
+                 {"origin", config.origin}});
   }
-  const bool complete = plain || (scaling.factor > 0 &&
-                                  (scaling.type == "linear" ||
-                                   (scaling.original_context_length > 0 &&
-                                    scaling.low_freq_factor > 0 &&
-                                    scaling.high_freq_factor > scaling.low_freq_factor)));
+  const bool complete =
+      plain ||
+      (scaling.factor > 0 && (scaling.type == "linear" ||
+                              (scaling.original_context_length > 0 && scaling.low_freq_factor > 0 &&
+                               scaling.high_freq_factor > scaling.low_freq_factor)));
   if (!complete) {
     throw Error(ErrorId::kModelConfigMismatch,
                 {{"what", "rope scaling '" + scaling.type + "' lacks a factor or its bounds"},
@@ -55,8 +56,8 @@ Rope::Rope(const ModelConfig& config, std::span<const float> factors)
                                              {"wanted", fmt::format("[{}]", pairs)}});
   }
   for (std::int64_t i = 0; i < pairs; ++i) {
-    double frequency =
-        std::pow(config.rope_theta, -static_cast<double>(2 * i) / static_cast<double>(config.rope_dim));
+    double frequency = std::pow(config.rope_theta,
+                                -static_cast<double>(2 * i) / static_cast<double>(config.rope_dim));
     if (config.rope_scaling.type == "linear") frequency /= config.rope_scaling.factor;
     if (config.rope_scaling.type == "llama3") {
       frequency = llama3_frequency(frequency, config.rope_scaling);

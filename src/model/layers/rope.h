@@ -27,7 +27,7 @@ class Rope {
 
  private:
   bool interleaved_;
-  std::vector<float> frequencies_;   // [rope_dim/2]
+  std::vector<float> frequencies_;    // [rope_dim/2]
   std::vector<float> cosine_, sine_;  // [tokens, rope_dim/2]
 };
 
