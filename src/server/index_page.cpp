@@ -49,7 +49,7 @@ constexpr std::string_view kHead = R"(<!doctype html>
 <title>quern</title>
 <style>
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 3rem auto; padding: 0 1rem; }
-th { text-align: left; vertical-align: top; padding-right: 1.5rem; font-weight: 600; white-space: nowrap; }
+th { text-align: left; vertical-align: top; padding-right: 1.5rem; white-space: nowrap; }
 pre { background: #f2f2f2; color: #111; padding: 1rem; overflow-x: auto; }
 </style>
 </head>

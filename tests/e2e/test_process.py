@@ -16,8 +16,8 @@ from helpers import ask, at_once, complete, error, events
 
 def refused(*args, env=None):
     """Runs `quern serve`, which must refuse to start; its stderr."""
-    done = subprocess.run([QUERN, "serve", *map(str, args)], env=env, capture_output=True, text=True,
-                          timeout=60)
+    done = subprocess.run([QUERN, "serve", *map(str, args)], env=env, capture_output=True,
+                          text=True, timeout=60)
     assert done.returncode == 1, (done.returncode, done.stderr)
     assert done.stdout == ""
     return done.stderr
