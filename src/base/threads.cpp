@@ -8,9 +8,12 @@
 
 #include <algorithm>
 
+#include "base/cpu_features.h"
+
 namespace quern {
 namespace {
 
+constexpr int kSpinsCrowded = 16;
 constexpr int kSpins = 4000;  // about 40 µs of `pause`: longer than the serial gaps within a step
 
 void pause_cpu() {
@@ -26,12 +29,14 @@ void futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value)
           0);
 }
 
+}  // namespace
+
 // Waits until `ready()`; yields the processor now and then, since the thread waited for may need
 // it.
 template <typename Ready>
-void spin_until(Ready ready) {
+void ThreadPool::spin_until(Ready ready) const {
   for (int i = 1; !ready(); ++i) {
-    if (i % kSpins == 0) {
+    if (i % spins_ == 0) {
       std::this_thread::yield();
     } else {
       pause_cpu();
@@ -39,9 +44,8 @@ void spin_until(Ready ready) {
   }
 }
 
-}  // namespace
-
-ThreadPool::ThreadPool(int threads) : threads_(std::max(1, threads)) {
+ThreadPool::ThreadPool(int threads)
+    : threads_(std::max(1, threads)), spins_(threads_ > usable_cpus() ? kSpinsCrowded : kSpins) {
   for (int thread = 1; thread < threads_; ++thread) {
     workers_.emplace_back([this, thread] { work(thread); });
   }
@@ -78,7 +82,7 @@ void ThreadPool::work(int thread) {
   while (true) {
     int spins = 0;
     while (epoch_.load(std::memory_order_acquire) == seen) {
-      if (++spins < kSpins) {
+      if (++spins < spins_) {
         pause_cpu();
         continue;
       }

@@ -13,7 +13,8 @@ namespace quern {
 
 class ThreadPool {
  public:
-  // `threads` workers in all, the caller included; clamped to at least 1.
+  // `threads` workers in all, the caller included; clamped to at least 1. With more of them than
+  // processors every wait yields at once, since the thread waited for may need this processor.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -39,7 +40,11 @@ class ThreadPool {
   void fork_join();
   void work(int thread);
 
+  template <typename Ready>
+  void spin_until(Ready ready) const;
+
   int threads_;
+  int spins_;  // of a wait, before the processor is given to somebody else
   bool stop_ = false;
   void (*call_)(void*, int) = nullptr;
   void* context_ = nullptr;
