@@ -1,10 +1,10 @@
 # Thin wrappers; CMake with presets does the work (CMakePresets.json).
 #   make run    a model answering on http://127.0.0.1:30000; ARGS="--port 31000" passes flags
 #   make test   everything that must pass
-.PHONY: run test build model packages venv fuzz asan tsan soak format
+.PHONY: run test configure program build model packages venv fuzz asan tsan soak format
 JOBS := $(shell nproc 2>/dev/null || echo 2)
 
-run: build model
+run: program model
 	@exec build/release/quern serve $(ARGS)
 
 test: build model venv
@@ -14,8 +14,13 @@ test: build model venv
 soak: build model venv
 	@QUERN_SOAK=1 scripts/test.sh
 
-build: packages
+configure: packages
 	@[ -f build/release/build.ninja ] || cmake --preset release >/dev/null
+
+program: configure
+	@cmake --build --preset release -j $(JOBS) --target quern
+
+build: configure
 	@cmake --build --preset release -j $(JOBS)
 
 model: packages

@@ -1,6 +1,10 @@
 """What several test files share: requests in one line, streams read whole, many at once."""
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor
+
+# `make soak` tries more of the same.
+SOAK = bool(os.environ.get("QUERN_SOAK"))
 
 
 def chat(**more) -> dict:

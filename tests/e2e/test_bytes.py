@@ -1,9 +1,9 @@
 """Bytes that are not text, from the model and from the client, never break an answer."""
 import pytest
 
-from helpers import ask, at_once, chat, complete, error
+from helpers import SOAK, ask, at_once, chat, complete, error
 
-SEEDS = 30
+SEEDS = 300 if SOAK else 30
 
 
 def test_sampled_bytes_become_valid_text(tiny):

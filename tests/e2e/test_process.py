@@ -130,6 +130,16 @@ def test_version_works_anywhere():
     assert done.returncode == 0 and done.stdout.startswith("quern ")
 
 
+def test_a_file_cut_while_it_is_served_changes_nothing(start, tiny_model, work):
+    path = work / "cut.gguf"
+    path.write_bytes(tiny_model.read_bytes())
+    server = start(path)
+    before = ask(server, complete(temperature=0), False)
+    os.truncate(path, 4096)
+    assert ask(server, complete(temperature=0), False) == before
+    assert server.quiet() and server.get("/health").status_code == 200
+
+
 @pytest.mark.parametrize("value", ["nan", "inf"])
 def test_weights_that_are_no_numbers(start, tiny_model, work, value):
     path = work / f"{value}.gguf"

@@ -3,11 +3,11 @@ import random
 
 import pytest
 
-from helpers import ask, at_once, chat, error
+from helpers import SOAK, ask, at_once, chat, error
 
 ASK = dict(messages=[{"role": "user", "content": "Tell me about the sea."}], temperature=0,
            max_tokens=40)
-SAMPLES = 24  # of all substrings
+SAMPLES = 400 if SOAK else 24  # of all substrings
 
 
 @pytest.fixture(scope="module")
