@@ -10,16 +10,23 @@ if ! ctest --preset release -j "$jobs" >"$log" 2>&1 </dev/null; then
   echo "test: FAILED in ctest ($log)" >&2
   exit 1
 fi
-unit=$(sed -n 's/^\(.*tests passed.*\)$/\1/p' "$log")
-end_to_end="no end-to-end tests"
-if [ -d tests/e2e ] && ls tests/e2e/test_*.py >/dev/null 2>&1; then
-  log=build/release/e2e.log
-  if ! .venv/bin/python -m pytest -q tests/e2e "$@" >"$log" 2>&1 </dev/null; then
-    cat "$log"
-    echo "test: FAILED in the end-to-end tests ($log)" >&2
-    exit 1
-  fi
-  end_to_end=$(tail -n 1 "$log" | sed 's/^=* *//; s/ *=*$//')
+details=build/release/Testing/Temporary/LastTest.log
+sum() { sed -n "$1" "$2" | awk '{ total += $1 } END { print total + 0 }'; }
+passed=$(sum 's/^\[  PASSED  \] \([0-9]*\) test.*/\1/p' "$details")
+skipped=$(sum 's/^\[  SKIPPED \] \([0-9]*\) test.*/\1/p' "$details")
+sed -n 's/^\(.*tests passed.*\)$/unit tests: \1/p' "$log"
+# Why tests were skipped, each reason once.
+awk '/: Skipped$/ { getline; print "  skipped: " $0 }' "$details" | sort | uniq
+
+log=build/release/e2e.log
+if ! .venv/bin/python -m pytest -q tests/e2e "$@" >"$log" 2>&1 </dev/null; then
+  cat "$log"
+  echo "test: FAILED in the end-to-end tests ($log)" >&2
+  exit 1
 fi
-echo "test: ctest: $unit"
-echo "test: end to end: $end_to_end"
+summary=$(tail -n 1 "$log" | sed 's/^=* *//; s/ *=*$//')
+echo "end-to-end tests: $summary"
+more_passed=$(echo "$summary" | sed -n 's/.*\b\([0-9][0-9]*\) passed.*/\1/p')
+more_skipped=$(echo "$summary" | sed -n 's/.*\b\([0-9][0-9]*\) skipped.*/\1/p')
+echo "tests: $((passed + ${more_passed:-0})) passed, 0 failed," \
+     "$((skipped + ${more_skipped:-0})) skipped"
