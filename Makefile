@@ -41,7 +41,7 @@ asan tsan: packages
 fuzz:
 	@scripts/install_packages.sh packages.txt packages-fuzz.txt
 	@[ -f build/fuzz/build.ninja ] || cmake --preset fuzz >/dev/null
-	@cmake --build --preset fuzz -j $(JOBS)
+	@cmake --build --preset fuzz -j $(JOBS) --target fuzz_programs
 	@scripts/fuzz.sh
 
 format:
