@@ -68,7 +68,7 @@ TEST(KvStore, StoresATokenAndClearsTheRecordAtSlotZero) {
     for (size_t i = 0; i < 12; ++i) value[i] = -static_cast<float>(i);
     std::byte* record = store.record(2, 3, 1);
     std::memset(record, 0xFF, static_cast<size_t>(store.layout().record_bytes()));  // NaN
-    store.store(2, 3, 1, 0, value.data(), value.data());
+    store.store(2, 3, 1, 0, key.data(), value.data());
     store.store(2, 3, 1, 17, key.data(), value.data());
     for (std::int64_t slot = 0; slot < 32; ++slot) {
       for (std::int64_t d = 0; d < 20; ++d) {
