@@ -42,7 +42,6 @@ Request request_of(const Options& options, const EngineInfo& info) {
 }  // namespace
 
 int generate_command(const Options& options) {
-  require_fit(options);
   EngineOptions engine_options = options.engine;
   Progress progress("Loading");
   engine_options.on_progress = progress.callback();

@@ -43,14 +43,14 @@ void log_facts(const EngineInfo& info) {
 int serve_command(const Options& options) {
   // A reader of stdout that went away must not end the server.
   std::signal(SIGPIPE, SIG_IGN);
-  require_fit(options);
   server::HttpServer server(server_options(options));
-  log().info("Listening on {}", server.url());
   EngineOptions engine_options = options.engine;
   Progress progress("Loading");
   engine_options.on_progress = progress.callback();
   const std::unique_ptr<Engine> engine = Engine::open(engine_options);
   progress.finish();
+  // Not earlier: where the engine refuses to open, its error is the first line of the log.
+  log().info("Listening on {}", server.url());
   log_facts(engine->info());
   const server::ServerFacts facts{server.url(), false, !options.api_key.empty()};
   std::printf("quern is ready at %s\n%s\n", server.url().c_str(),
