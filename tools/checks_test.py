@@ -7,7 +7,7 @@ import unittest
 import check_errors
 import check_layers
 
-ENTRIES = '[{"symbol": "Broken", "message": "m", "httpStatus": 500, "type": "server_error"}]'
+ENTRIES = '{"symbol": "Broken", "message": "m", "httpStatus": 500, "type": "server_error"}'
 
 
 class Tree(unittest.TestCase):
@@ -21,8 +21,8 @@ class Tree(unittest.TestCase):
 
     def errors(self, code: str) -> str:
         return self.faults(check_errors, {
-            "catalog/entries/a.json": ENTRIES,
-            "core/a.cpp": "void f() { throw Error(ErrorId::kBroken); }\n" + code})
+            "catalog/entries/core/Broken.json": ENTRIES,
+            "core/a.cpp": "void f() { throw Error(errors::kBroken); }\n" + code})
 
     def test_layers(self):
         self.assertEqual("", self.faults(check_layers, {
@@ -52,7 +52,7 @@ class Tree(unittest.TestCase):
 
     def test_unused_entries(self):
         self.assertIn("no code raises Broken", self.faults(
-            check_errors, {"catalog/entries/a.json": ENTRIES, "core/a.cpp": "\n"}))
+            check_errors, {"catalog/entries/core/Broken.json": ENTRIES, "core/a.cpp": "\n"}))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@
 
 #include "attention/validate.h"
 #include "base/cpu_features.h"
+#include "base/errors/base.h"
 
 namespace quern::attention {
 namespace {
@@ -148,7 +149,7 @@ Hardware hardware_named(std::string_view name) {
     return hardware;
   }
   throw Error(
-      ErrorId::kInvalidFlagValue,
+      errors::kInvalidFlagValue,
       {{"flag", "--hardware"}, {"value", name}, {"allowed", allowed}, {"param", "--hardware"}});
 }
 

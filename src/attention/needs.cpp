@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/errors/base.h"
 
 namespace quern::attention {
 namespace {
@@ -108,10 +109,10 @@ KvType parse_kv_type(std::string_view word) {
     if (row.word == word) return row.type;
     allowed += (allowed.empty() ? "" : ", ") + std::string(row.word);
   }
-  throw Error(ErrorId::kInvalidFlagValue, {{"flag", "--kv-cache-dtype"},
-                                           {"value", word},
-                                           {"allowed", allowed},
-                                           {"param", "--kv-cache-dtype"}});
+  throw Error(errors::kInvalidFlagValue, {{"flag", "--kv-cache-dtype"},
+                                          {"value", word},
+                                          {"allowed", allowed},
+                                          {"param", "--kv-cache-dtype"}});
 }
 
 Needs needs_of(const ModelConfig& config, std::string model, const NeedsOptions& options) {

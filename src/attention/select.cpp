@@ -9,6 +9,7 @@
 #include "attention/backends/infos.h"
 #include "attention/backends/known.h"
 #include "attention/backends/torch_native.h"
+#include "base/errors/attention.h"
 #include "base/nearest.h"
 
 namespace quern::attention {
@@ -50,7 +51,7 @@ Fitting fitting(const Choice& choice) {
   for (const Verdict& verdict : choice.verdicts) {
     if (verdict.refusals.empty()) {
       found.here.push_back(verdict.row);
-    } else if (verdict.refusals.front().id == ErrorId::kBackendNotInBuild) {
+    } else if (verdict.refusals.front().id == errors::kBackendNotInBuild) {
       found.elsewhere.push_back(verdict.row);
     }
   }
@@ -110,7 +111,7 @@ const BackendRow& find_backend(std::string_view name) {
   for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   const std::string near = nearest(lower, names);
   throw Error(
-      ErrorId::kInvalidAttentionBackend,
+      errors::kInvalidAttentionBackend,
       {{"name", name},
        {"param", "--attention-backend"},
        {"hint", (near.empty() ? "" : "did you mean " + near + "?\n") + "known: " + join(names)}});
@@ -130,7 +131,7 @@ Choice select(const Needs& needs, const Hardware& hardware) {
   std::vector<std::string> passed;
   for (const Verdict& verdict : choice.verdicts) {
     if (verdict.row == choice.row) break;
-    if (!verdict.refusals.empty() && verdict.refusals.front().id == ErrorId::kBackendNotInBuild) {
+    if (!verdict.refusals.empty() && verdict.refusals.front().id == errors::kBackendNotInBuild) {
       passed.emplace_back(verdict.row->info.name);
     }
   }
@@ -144,10 +145,10 @@ const BackendRow& choose(std::string_view name, const Needs& needs, const Hardwa
   if (name.empty()) {
     const Choice choice = select(needs, hardware);
     if (!choice.row) {
-      throw Error(ErrorId::kNoBackendFits, {{"model", needs.model},
-                                            {"hardware", hardware.description},
-                                            {"param", "--attention-backend"},
-                                            {"hint", hint_of(name, needs, hardware, choice)}});
+      throw Error(errors::kNoBackendFits, {{"model", needs.model},
+                                           {"hardware", hardware.description},
+                                           {"param", "--attention-backend"},
+                                           {"hint", hint_of(name, needs, hardware, choice)}});
     }
     if (reason) *reason = choice.reason;
     return *choice.row;

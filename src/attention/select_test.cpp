@@ -4,6 +4,9 @@
 
 #include <set>
 
+#include "base/errors/attention.h"
+#include "base/errors/base.h"
+
 namespace quern::attention {
 namespace {
 
@@ -78,7 +81,7 @@ TEST(Needs, ReadsKvTypesInSglangsWords) {
       parse_kv_type(word);
       ADD_FAILURE() << word;
     } catch (const Error& error) {
-      EXPECT_EQ(error.id(), ErrorId::kInvalidFlagValue);
+      EXPECT_EQ(error.id(), errors::kInvalidFlagValue);
     }
   }
 }
@@ -129,7 +132,7 @@ TEST(Backends, UnknownNamesGetTheNearest) {
       find_backend(name);
       ADD_FAILURE() << name;
     } catch (const Error& error) {
-      EXPECT_EQ(error.id(), ErrorId::kInvalidAttentionBackend);
+      EXPECT_EQ(error.id(), errors::kInvalidAttentionBackend);
       EXPECT_EQ(error.message(), "Invalid attention backend: " + name);
       EXPECT_TRUE(error.field("hint").starts_with("did you mean trtllm_mha?\n"));
     }
@@ -185,7 +188,7 @@ TEST(Choose, SuggestsOnlyWhatFitsAndIsInThisBuild) {
         }
         for (const std::string& name : listed(*error, "would fit, but not in this build")) {
           EXPECT_EQ(validate(find_backend(name).info, needs, hardware).front().id,
-                    ErrorId::kBackendNotInBuild);
+                    errors::kBackendNotInBuild);
         }
       }
     }
@@ -196,7 +199,7 @@ TEST(Choose, SaysWhereNothingFits) {
   const Needs needs = needs_of(model("DeepseekV3ForCausalLM", 512), "m", {});
   const auto error = refusal("", needs, hardware_named("h100"));
   ASSERT_TRUE(error);
-  EXPECT_EQ(error->id(), ErrorId::kNoBackendFits);
+  EXPECT_EQ(error->id(), errors::kNoBackendFits);
   EXPECT_EQ(listed(*error, "would work here"), std::set<std::string>{"none"});
   EXPECT_TRUE(listed(*error, "would fit, but not in this build").count("fa3"));
 }

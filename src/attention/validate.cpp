@@ -6,6 +6,8 @@
 #include <array>
 #include <utility>
 
+#include "base/errors/attention.h"
+
 namespace quern::attention {
 namespace {
 
@@ -30,35 +32,35 @@ struct OwnWords {
   ErrorId id;
 };
 constexpr std::array kOwnWords = {
-    OwnWords{"trtllm_mha", Check::kMlaModel, ErrorId::kTrtllmMhaMlaModel},
-    OwnWords{"hpc_ops", Check::kMlaModel, ErrorId::kHpcOpsMlaModel},
-    OwnWords{"intel_xpu", Check::kMlaModel, ErrorId::kIntelXpuMlaPrefill},
-    OwnWords{"hpc_ops", Check::kCrossAttention, ErrorId::kHpcOpsCrossAttention},
-    OwnWords{"triton", Check::kCrossAttention, ErrorId::kTritonCrossAttention},
-    OwnWords{"flex_attention", Check::kCrossAttention, ErrorId::kFlexCrossAttention},
-    OwnWords{"hpc_ops", Check::kSpeculative, ErrorId::kHpcOpsSpeculative},
-    OwnWords{"flex_attention", Check::kSpeculative, ErrorId::kFlexSpeculative},
-    OwnWords{"trtllm_mha", Check::kTopk, ErrorId::kTrtllmMhaTopk},
-    OwnWords{"flashinfer", Check::kTopk, ErrorId::kFlashinferMlaTopk},
-    OwnWords{"flashmla", Check::kTopk, ErrorId::kFlashMlaTopk},
-    OwnWords{"aiter", Check::kTopk, ErrorId::kAiterTopk},
-    OwnWords{"hpc_ops", Check::kPageSize, ErrorId::kHpcOpsPageSize},
-    OwnWords{"tokenspeed_mla", Check::kPageSize, ErrorId::kTokenspeedMlaPageSize},
-    OwnWords{"hpc_ops", Check::kKvType, ErrorId::kHpcOpsKvType},
-    OwnWords{"tokenspeed_mla", Check::kKvType, ErrorId::kTokenspeedMlaKvType},
-    OwnWords{"trtllm_mla", Check::kKvType, ErrorId::kTrtllmMlaKvType},
-    OwnWords{"cutedsl_mla", Check::kKvType, ErrorId::kCutedslMlaKvType},
-    OwnWords{"dsa", Check::kKvType, ErrorId::kDsaKvType},
-    OwnWords{"dsv4", Check::kKvType, ErrorId::kDsv4KvType},
-    OwnWords{"hpc_ops", Check::kHeadDim, ErrorId::kHpcOpsHeads},
-    OwnWords{"hpc_ops", Check::kWindow, ErrorId::kHpcOpsWindow},
-    OwnWords{"hpc_ops", Check::kSoftCap, ErrorId::kHpcOpsSoftCap},
-    OwnWords{"fa3", Check::kHardware, ErrorId::kFa3Sm},
-    OwnWords{"trtllm_mla", Check::kHardware, ErrorId::kTrtllmMlaSm},
-    OwnWords{"tokenspeed_mla", Check::kHardware, ErrorId::kTokenspeedMlaSm},
-    OwnWords{"cutedsl_mla", Check::kHardware, ErrorId::kCutedslMlaSm},
-    OwnWords{"trtllm_mha", Check::kHardware, ErrorId::kTrtllmMhaPrefillSm},
-    OwnWords{"hpc_ops", Check::kHardware, ErrorId::kHpcOpsSm},
+    OwnWords{"trtllm_mha", Check::kMlaModel, errors::kTrtllmMhaMlaModel},
+    OwnWords{"hpc_ops", Check::kMlaModel, errors::kHpcOpsMlaModel},
+    OwnWords{"intel_xpu", Check::kMlaModel, errors::kIntelXpuMlaPrefill},
+    OwnWords{"hpc_ops", Check::kCrossAttention, errors::kHpcOpsCrossAttention},
+    OwnWords{"triton", Check::kCrossAttention, errors::kTritonCrossAttention},
+    OwnWords{"flex_attention", Check::kCrossAttention, errors::kFlexCrossAttention},
+    OwnWords{"hpc_ops", Check::kSpeculative, errors::kHpcOpsSpeculative},
+    OwnWords{"flex_attention", Check::kSpeculative, errors::kFlexSpeculative},
+    OwnWords{"trtllm_mha", Check::kTopk, errors::kTrtllmMhaTopk},
+    OwnWords{"flashinfer", Check::kTopk, errors::kFlashinferMlaTopk},
+    OwnWords{"flashmla", Check::kTopk, errors::kFlashMlaTopk},
+    OwnWords{"aiter", Check::kTopk, errors::kAiterTopk},
+    OwnWords{"hpc_ops", Check::kPageSize, errors::kHpcOpsPageSize},
+    OwnWords{"tokenspeed_mla", Check::kPageSize, errors::kTokenspeedMlaPageSize},
+    OwnWords{"hpc_ops", Check::kKvType, errors::kHpcOpsKvType},
+    OwnWords{"tokenspeed_mla", Check::kKvType, errors::kTokenspeedMlaKvType},
+    OwnWords{"trtllm_mla", Check::kKvType, errors::kTrtllmMlaKvType},
+    OwnWords{"cutedsl_mla", Check::kKvType, errors::kCutedslMlaKvType},
+    OwnWords{"dsa", Check::kKvType, errors::kDsaKvType},
+    OwnWords{"dsv4", Check::kKvType, errors::kDsv4KvType},
+    OwnWords{"hpc_ops", Check::kHeadDim, errors::kHpcOpsHeads},
+    OwnWords{"hpc_ops", Check::kWindow, errors::kHpcOpsWindow},
+    OwnWords{"hpc_ops", Check::kSoftCap, errors::kHpcOpsSoftCap},
+    OwnWords{"fa3", Check::kHardware, errors::kFa3Sm},
+    OwnWords{"trtllm_mla", Check::kHardware, errors::kTrtllmMlaSm},
+    OwnWords{"tokenspeed_mla", Check::kHardware, errors::kTokenspeedMlaSm},
+    OwnWords{"cutedsl_mla", Check::kHardware, errors::kCutedslMlaSm},
+    OwnWords{"trtllm_mha", Check::kHardware, errors::kTrtllmMhaPrefillSm},
+    OwnWords{"hpc_ops", Check::kHardware, errors::kHpcOpsSm},
 };
 
 bool contains(std::span<const std::int32_t> list, std::int64_t value) {
@@ -138,23 +140,23 @@ class Validation {
     if (!info_.own_models.empty()) {
       const auto& list = info_.architectures;
       if (std::find(list.begin(), list.end(), needs_.architecture) == list.end()) {
-        refuse(ErrorId::kModelNotServed, needs_.architecture, std::string(info_.own_models));
+        refuse(errors::kModelNotServed, needs_.architecture, std::string(info_.own_models));
       }
     }
     if (needs_.mla && !info_.mla) {
-      refuse_own(Check::kMlaModel, ErrorId::kNonMlaBackendOnly, "an MLA model", "MHA models");
+      refuse_own(Check::kMlaModel, errors::kNonMlaBackendOnly, "an MLA model", "MHA models");
     } else if (!needs_.mla && !info_.mha) {
-      refuse_own(Check::kNonMlaModel, ErrorId::kMlaBackendOnly, "an MHA model", "MLA models");
+      refuse_own(Check::kNonMlaModel, errors::kMlaBackendOnly, "an MHA model", "MLA models");
     }
   }
 
   void check_cross_attention() {
     if (!needs_.encoder_decoder) return;
     if (info_.cross_attention == Support::kNo) {
-      refuse_own(Check::kCrossAttention, ErrorId::kCrossAttentionUnsupported, "cross attention",
+      refuse_own(Check::kCrossAttention, errors::kCrossAttentionUnsupported, "cross attention",
                  "self attention only");
     } else if (needs_.window && !info_.cross_with_window) {
-      refuse(ErrorId::kWindowWithCrossAttention, "a window and cross attention", "one of them");
+      refuse(errors::kWindowWithCrossAttention, "a window and cross attention", "one of them");
     }
   }
 
@@ -176,27 +178,27 @@ class Validation {
       const std::string& algorithm = needs_.speculative_algorithm;
       const bool eagle = algorithm.starts_with("EAGLE") || algorithm == "NEXTN";
       refuse_own(Check::kSpeculative,
-                 eagle ? ErrorId::kEagleUnsupported : ErrorId::kSpeculativeUnsupported, algorithm,
+                 eagle ? errors::kEagleUnsupported : errors::kSpeculativeUnsupported, algorithm,
                  "plain decoding only");
       return;
     }
     if (needs_.speculative_topk <= 1) return;
     const std::string wanted = fmt::format("topk {}", needs_.speculative_topk);
     if (offer == Speculative::kOneBranch) {
-      refuse_own(Check::kTopk, ErrorId::kTopkUnsupported, wanted, "topk 1");
+      refuse_own(Check::kTopk, errors::kTopkUnsupported, wanted, "topk 1");
     }
     if (effective_page_size() <= 1) return;
     if (!needs_.mla && info_.tree_page_one) {
-      refuse(ErrorId::kTopkPageSize, wanted, "page size 1");
+      refuse(errors::kTopkPageSize, wanted, "page size 1");
     } else if (needs_.mla ? info_.tree_page_one_mla : needs_.window && info_.tree_page_one_window) {
-      refuse(ErrorId::kTreePageSize, wanted, "page size 1");
+      refuse(errors::kTreePageSize, wanted, "page size 1");
     }
   }
 
   void check_page_size() {
     const auto sizes = page_sizes();
     if (needs_.page_size == 0 || sizes.empty() || contains(sizes, needs_.page_size)) return;
-    refuse_own(Check::kPageSize, ErrorId::kPageSizeUnsupported,
+    refuse_own(Check::kPageSize, errors::kPageSizeUnsupported,
                fmt::format("page size {}", needs_.page_size),
                join(sizes, [](std::int32_t size) { return size; }));
   }
@@ -206,7 +208,7 @@ class Validation {
         needs_.mla && !info_.kv_types_mla.empty() ? info_.kv_types_mla : info_.kv_types;
     if (needs_.kv_type == KvType::kAuto || types.empty()) return;
     if (std::find(types.begin(), types.end(), needs_.kv_type) != types.end()) return;
-    refuse_own(Check::kKvType, ErrorId::kKvTypeUnsupported, std::string(name_of(needs_.kv_type)),
+    refuse_own(Check::kKvType, errors::kKvTypeUnsupported, std::string(name_of(needs_.kv_type)),
                join(types, [](KvType type) { return name_of(type); }));
   }
 
@@ -236,7 +238,7 @@ class Validation {
     if (needs_.mla ? !info_.mla : !info_.mha) return;  // its dims are of another kind of model
     std::string offered = head_dims_offered();
     if (offered.empty()) return;
-    refuse_own(Check::kHeadDim, ErrorId::kHeadDimUnsupported,
+    refuse_own(Check::kHeadDim, errors::kHeadDimUnsupported,
                fmt::format("head dims {}/{}", needs_.head_dim, needs_.v_head_dim),
                std::move(offered));
   }
@@ -244,13 +246,13 @@ class Validation {
   void check_features() {
     const bool plain = needs_.mla && info_.plain_mla;
     if (needs_.window && (plain || info_.window == Support::kNo)) {
-      refuse_own(Check::kWindow, ErrorId::kWindowUnsupported, "a sliding window", "no window");
+      refuse_own(Check::kWindow, errors::kWindowUnsupported, "a sliding window", "no window");
     }
     if (needs_.sinks && (plain || info_.sinks == Support::kNo)) {
-      refuse(ErrorId::kSinksUnsupported, "attention sinks", "no sinks");
+      refuse(errors::kSinksUnsupported, "attention sinks", "no sinks");
     }
     if (needs_.soft_cap && (plain || info_.soft_cap == Support::kNo)) {
-      refuse_own(Check::kSoftCap, ErrorId::kSoftCapUnsupported, "a logit soft cap", "no cap");
+      refuse_own(Check::kSoftCap, errors::kSoftCapUnsupported, "a logit soft cap", "no cap");
     }
   }
 
@@ -273,7 +275,7 @@ class Validation {
 
   void check_hardware() {
     if (device_found()) return;
-    refuse_own(Check::kHardware, ErrorId::kHardwareMissing, hardware_.description,
+    refuse_own(Check::kHardware, errors::kHardwareMissing, hardware_.description,
                std::string(info_.machine));
   }
 
@@ -292,7 +294,7 @@ class Validation {
     }
     if (lacking.empty()) return;
     const std::string text = join(lacking, [](std::string_view word) { return word; });
-    refuse(ErrorId::kBackendNotInBuild, text, text);
+    refuse(errors::kBackendNotInBuild, text, text);
   }
 
   const BackendInfo& info_;

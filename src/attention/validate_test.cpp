@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "attention/select.h"
+#include "base/errors/attention.h"
 
 namespace quern::attention {
 namespace {
@@ -83,139 +84,139 @@ NeedsOptions page(int size) {
 }
 
 TEST(Validate, KeepsThePublishedIdsOfOldLinks) {
-  EXPECT_STREQ(error_entry(ErrorId::kTrtllmMhaMlaModel).id, "0ae807a1c0d1702a");
-  EXPECT_STREQ(error_entry(ErrorId::kHpcOpsMlaModel).id, "e45e9af63e91c033");
+  EXPECT_STREQ(error_entry(errors::kTrtllmMhaMlaModel).id, "0ae807a1c0d1702a");
+  EXPECT_STREQ(error_entry(errors::kHpcOpsMlaModel).id, "e45e9af63e91c033");
 }
 
 TEST(Validate, RefusesMlaModelsOnMhaBackends) {
-  expect_first("trtllm_mha", deepseek_v3(), "xeon-amx", {}, ErrorId::kTrtllmMhaMlaModel,
+  expect_first("trtllm_mha", deepseek_v3(), "xeon-amx", {}, errors::kTrtllmMhaMlaModel,
                "trtllm_mha backend can only be used with non-MLA models.");
-  expect_first("hpc_ops", deepseek_v3(), "h100", {}, ErrorId::kHpcOpsMlaModel,
+  expect_first("hpc_ops", deepseek_v3(), "h100", {}, errors::kHpcOpsMlaModel,
                "hpc_ops backend can only be used with non-MLA models.");
-  expect_first("flex_attention", deepseek_v3(), "h100", {}, ErrorId::kNonMlaBackendOnly,
+  expect_first("flex_attention", deepseek_v3(), "h100", {}, errors::kNonMlaBackendOnly,
                "flex_attention backend can only be used with non-MLA models.");
   const auto xpu = refusals("intel_xpu", deepseek_v3(), "b580");
-  EXPECT_EQ(xpu.front().id, ErrorId::kIntelXpuMlaPrefill);
+  EXPECT_EQ(xpu.front().id, errors::kIntelXpuMlaPrefill);
 }
 
 TEST(Validate, RefusesMhaModelsOnMlaBackends) {
   for (const std::string name :
        {"trtllm_mla", "cutedsl_mla", "tokenspeed_mla", "flashmla", "cutlass_mla"}) {
     for (const std::string hardware : {"arm64", "h100", "b200"}) {
-      expect_first(name, llama(), hardware, {}, ErrorId::kMlaBackendOnly,
+      expect_first(name, llama(), hardware, {}, errors::kMlaBackendOnly,
                    name + " backend can only be used with MLA models.");
     }
   }
 }
 
 TEST(Validate, RefusesOtherModelsOnBackendsOfTheirOwnModels) {
-  expect_first("dsa", llama(), "h100", {}, ErrorId::kModelNotServed,
+  expect_first("dsa", llama(), "h100", {}, errors::kModelNotServed,
                "dsa backend serves no model but its own: DeepSeek-V3.2 and GLM-5 (DeepSeek sparse "
                "attention).");
   ModelConfig v32 = deepseek_v3();
   v32.architecture = "DeepseekV32ForCausalLM";
-  EXPECT_EQ(refusals("dsa", v32, "h100").front().id, ErrorId::kBackendNotInBuild);
+  EXPECT_EQ(refusals("dsa", v32, "h100").front().id, errors::kBackendNotInBuild);
 }
 
 TEST(Validate, RefusesCrossAttention) {
-  expect_first("hpc_ops", bart(), "h100", {}, ErrorId::kHpcOpsCrossAttention,
+  expect_first("hpc_ops", bart(), "h100", {}, errors::kHpcOpsCrossAttention,
                "Cross attention is not supported in the hpc_ops attention backend.");
-  expect_first("triton", bart(), "h100", {}, ErrorId::kTritonCrossAttention,
+  expect_first("triton", bart(), "h100", {}, errors::kTritonCrossAttention,
                "Cross attention is not supported in the triton attention backend. Please use "
                "`--attention-backend flashinfer`.");
-  expect_first("flex_attention", bart(), "h100", {}, ErrorId::kFlexCrossAttention,
+  expect_first("flex_attention", bart(), "h100", {}, errors::kFlexCrossAttention,
                "TorchFlexAttnBackend does not support non-causal attention for now.");
-  expect_first("trtllm_mha", bart(), "b200", {}, ErrorId::kCrossAttentionUnsupported,
+  expect_first("trtllm_mha", bart(), "b200", {}, errors::kCrossAttentionUnsupported,
                "Cross attention is not supported in the trtllm_mha attention backend.");
   ModelConfig windowed = bart();
   windowed.sliding_window = 16;
   for (const char* name : {"fa3", "flashinfer", "fa4", "intel_xpu"}) {
-    expect_first(name, windowed, "h100", {}, ErrorId::kWindowWithCrossAttention,
+    expect_first(name, windowed, "h100", {}, errors::kWindowWithCrossAttention,
                  "Sliding window and cross attention are not supported together");
   }
 }
 
 TEST(Validate, RefusesSpeculativeDecoding) {
-  expect_first("hpc_ops", llama(), "h100", speculative("NGRAM"), ErrorId::kHpcOpsSpeculative,
+  expect_first("hpc_ops", llama(), "h100", speculative("NGRAM"), errors::kHpcOpsSpeculative,
                "hpc_ops backend does not support speculative decoding for now.");
-  expect_first("flex_attention", llama(), "h100", speculative("EAGLE"), ErrorId::kFlexSpeculative,
+  expect_first("flex_attention", llama(), "h100", speculative("EAGLE"), errors::kFlexSpeculative,
                "Speculative decoding is currently not supported with Flex Attention backend");
-  expect_first("wave", llama(), "mi300x", speculative("EAGLE3"), ErrorId::kEagleUnsupported,
+  expect_first("wave", llama(), "mi300x", speculative("EAGLE3"), errors::kEagleUnsupported,
                "EAGLE is not supported in attention backend wave");
-  expect_first("wave", llama(), "mi300x", speculative("NGRAM"), ErrorId::kSpeculativeUnsupported,
+  expect_first("wave", llama(), "mi300x", speculative("NGRAM"), errors::kSpeculativeUnsupported,
                "wave backend does not support speculative decoding (NGRAM).");
 }
 
 TEST(Validate, RefusesTreesOfDrafts) {
-  expect_first("trtllm_mha", llama(), "b200", speculative("EAGLE", 2), ErrorId::kTrtllmMhaTopk,
+  expect_first("trtllm_mha", llama(), "b200", speculative("EAGLE", 2), errors::kTrtllmMhaTopk,
                "trtllm_mha backend only supports topk = 1 for speculative decoding.");
   expect_first("flashinfer", deepseek_v3(), "h100", speculative("EAGLE", 2),
-               ErrorId::kFlashinferMlaTopk,
+               errors::kFlashinferMlaTopk,
                "Currently Flashinfer MLA only supports topk=1 for speculative decoding");
-  expect_first("flashmla", deepseek_v3(), "h100", speculative("EAGLE", 2), ErrorId::kFlashMlaTopk,
+  expect_first("flashmla", deepseek_v3(), "h100", speculative("EAGLE", 2), errors::kFlashMlaTopk,
                "Currently FlashMLA only supports topk=1 for speculative decoding");
-  expect_first("aiter", llama(), "mi300x", speculative("EAGLE", 4), ErrorId::kAiterTopk,
+  expect_first("aiter", llama(), "mi300x", speculative("EAGLE", 4), errors::kAiterTopk,
                "AiterAttnBackend SPEC_V2 path currently supports topk <= 1 only. Got topk=4.");
   expect_first("trtllm_mla", deepseek_v3(), "b200", speculative("EAGLE", 2),
-               ErrorId::kTopkUnsupported,
+               errors::kTopkUnsupported,
                "trtllm_mla backend supports speculative decoding with topk = 1 only, not 2.");
-  expect_first("fa4", llama(), "h100", speculative("EAGLE", 2, 16), ErrorId::kTopkPageSize,
+  expect_first("fa4", llama(), "h100", speculative("EAGLE", 2, 16), errors::kTopkPageSize,
                "speculative_eagle_topk > 1 with page_size > 1 is only supported on ('flashinfer', "
                "'fa3', 'triton'); got attention_backend='fa4'. Use page_size == 1 or one of those "
                "backends.");
-  expect_first("fa3", deepseek_v3(), "h100", speculative("EAGLE", 2, 16), ErrorId::kTreePageSize,
+  expect_first("fa3", deepseek_v3(), "h100", speculative("EAGLE", 2, 16), errors::kTreePageSize,
                "fa3 backend supports topk > 1 for this model only with page_size 1, not 16.");
   EXPECT_EQ(refusals("fa3", llama(), "h100", speculative("EAGLE", 2, 16)).front().id,
-            ErrorId::kBackendNotInBuild);
+            errors::kBackendNotInBuild);
 }
 
 TEST(Validate, RefusesPageSizes) {
-  expect_first("hpc_ops", llama(), "h100", page(32), ErrorId::kHpcOpsPageSize,
+  expect_first("hpc_ops", llama(), "h100", page(32), errors::kHpcOpsPageSize,
                "The hpc_ops attention backend requires --page-size 64, got 32.");
-  expect_some("tokenspeed_mla", deepseek_v3(), "b200", page(16), ErrorId::kTokenspeedMlaPageSize,
+  expect_some("tokenspeed_mla", deepseek_v3(), "b200", page(16), errors::kTokenspeedMlaPageSize,
               "tokenspeed_mla backend requires page_size in {32, 64}, got page_size=16.");
-  expect_first("cpu_flash", llama(), "arm64", page(8), ErrorId::kPageSizeUnsupported,
+  expect_first("cpu_flash", llama(), "arm64", page(8), errors::kPageSizeUnsupported,
                "cpu_flash backend does not support page_size 8; it supports 16, 32, 64, 128.");
-  expect_first("flashinfer", deepseek_v3(), "h100", page(16), ErrorId::kPageSizeUnsupported,
+  expect_first("flashinfer", deepseek_v3(), "h100", page(16), errors::kPageSizeUnsupported,
                "flashinfer backend does not support page_size 16; it supports 1.");
   ModelConfig mha = llama();
   mha.kv_heads = mha.heads;
   EXPECT_EQ(refusals("trtllm_mha", mha, "b200", page(128)).front().id,
-            ErrorId::kTrtllmMhaPageSize128);
+            errors::kTrtllmMhaPageSize128);
   EXPECT_EQ(refusals("trtllm_mha", llama(), "b200", page(128)).front().id,
-            ErrorId::kBackendNotInBuild);
-  EXPECT_EQ(refusals("trtllm_mha", mha, "h100", page(128)).front().id, ErrorId::kBackendNotInBuild);
+            errors::kBackendNotInBuild);
+  EXPECT_EQ(refusals("trtllm_mha", mha, "h100", page(128)).front().id, errors::kBackendNotInBuild);
 }
 
 TEST(Validate, RefusesKvTypes) {
-  expect_first("hpc_ops", llama(), "h100", kv(KvType::kFp8E5M2), ErrorId::kHpcOpsKvType,
+  expect_first("hpc_ops", llama(), "h100", kv(KvType::kFp8E5M2), errors::kHpcOpsKvType,
                "The hpc_ops attention backend only supports bf16 or fp8_e4m3 KV cache, got "
                "fp8_e5m2.");
-  expect_first("tokenspeed_mla", deepseek_v3(), "b200", {}, ErrorId::kTokenspeedMlaKvType,
+  expect_first("tokenspeed_mla", deepseek_v3(), "b200", {}, errors::kTokenspeedMlaKvType,
                "tokenspeed_mla backend requires kv-cache-dtype=fp8_e4m3, got auto.");
   expect_first("tokenspeed_mla", deepseek_v3(), "b200", kv(KvType::kBF16),
-               ErrorId::kTokenspeedMlaKvType,
+               errors::kTokenspeedMlaKvType,
                "tokenspeed_mla backend requires kv-cache-dtype=fp8_e4m3, got bf16.");
-  expect_first("trtllm_mla", deepseek_v3(), "b200", kv(KvType::kFp8E5M2), ErrorId::kTrtllmMlaKvType,
+  expect_first("trtllm_mla", deepseek_v3(), "b200", kv(KvType::kFp8E5M2), errors::kTrtllmMlaKvType,
                "TensorRT-LLM MLA backend only supports kv-cache-dtype of fp8_e4m3, fp4_e2m1, bf16, "
                "or auto.");
-  expect_first("cutedsl_mla", deepseek_v3(), "b200", kv(KvType::kNvFp4), ErrorId::kCutedslMlaKvType,
+  expect_first("cutedsl_mla", deepseek_v3(), "b200", kv(KvType::kNvFp4), errors::kCutedslMlaKvType,
                "CuteDSL MLA backend only supports kv-cache-dtype of fp8_e4m3, bf16, or auto.");
-  expect_first("cpu_flash", llama(), "arm64", kv(KvType::kFp8E4M3), ErrorId::kKvTypeUnsupported,
+  expect_first("cpu_flash", llama(), "arm64", kv(KvType::kFp8E4M3), errors::kKvTypeUnsupported,
                "cpu_flash backend does not support kv-cache-dtype fp8_e4m3; it supports bf16, "
                "float32.");
   expect_first(
-      "trtllm_mha", llama(), "rtx5090", kv(KvType::kFp8E4M3), ErrorId::kTrtllmMhaSm120Fp8,
+      "trtllm_mha", llama(), "rtx5090", kv(KvType::kFp8E4M3), errors::kTrtllmMhaSm120Fp8,
       "TRTLLM FMHAv2 prefill on SM120 does not support fp8_e4m3 KV cache or skip-softmax.");
   ModelConfig v32 = deepseek_v3(), v4 = llama();
   v32.architecture = "DeepseekV32ForCausalLM";
   v4.architecture = "DeepseekV4ForCausalLM";
-  expect_first("dsa", v32, "h100", kv(KvType::kNvFp4), ErrorId::kDsaKvType,
+  expect_first("dsa", v32, "h100", kv(KvType::kNvFp4), errors::kDsaKvType,
                "DeepSeek DSA only supports bf16/bfloat16 or fp8_e4m3 kv_cache_dtype");
-  expect_first("dsv4", v4, "h100", kv(KvType::kNvFp4), ErrorId::kDsv4KvType,
+  expect_first("dsv4", v4, "h100", kv(KvType::kNvFp4), errors::kDsv4KvType,
                "nvfp4 is not supported for DeepseekV4ForCausalLM");
   EXPECT_EQ(refusals("fa3", llama(), "a100", kv(KvType::kFp8E4M3)).front().id,
-            ErrorId::kKvTypeUnsupported);
+            errors::kKvTypeUnsupported);
   EXPECT_EQ(
       refusals("hpc_ops", llama(), "h100", kv(KvType::kFp8E4M3)).front().message,
       "The hpc_ops FP8 KV cache path requires per-rank (num_q_heads, num_kv_heads) in ((8, 1), "
@@ -226,79 +227,79 @@ TEST(Validate, RefusesKvTypes) {
 TEST(Validate, RefusesHeadDimsAndHeads) {
   ModelConfig odd = llama();
   odd.head_dim = odd.v_head_dim = 80;
-  expect_first("hpc_ops", odd, "h100", {}, ErrorId::kHpcOpsHeads,
+  expect_first("hpc_ops", odd, "h100", {}, errors::kHpcOpsHeads,
                "The hpc_ops attention backend requires head_dim == 128 and num_q_heads // "
                "num_kv_heads in (4, 8), got head_dim=80, num_q_heads=32, num_kv_heads=8.");
-  expect_first("flashinfer", odd, "h100", {}, ErrorId::kHeadDimUnsupported,
+  expect_first("flashinfer", odd, "h100", {}, errors::kHeadDimUnsupported,
                "flashinfer backend does not serve head dims of QK 80 and V 80; it serves 64, 128, "
                "256, 512.");
   EXPECT_EQ(refusals("cpu_flash", odd, "arm64").size(), 0u);
   ModelConfig wide = llama();
   wide.head_dim = 192;
   expect_first(
-      "trtllm_mha", wide, "b200", {}, ErrorId::kHeadDimUnsupported,
+      "trtllm_mha", wide, "b200", {}, errors::kHeadDimUnsupported,
       "trtllm_mha backend does not serve head dims of QK 192 and V 128; it serves QK = V.");
-  EXPECT_EQ(refusals("fa3", wide, "a100").front().id, ErrorId::kHeadDimUnsupported);
-  EXPECT_EQ(refusals("fa3", wide, "h100").front().id, ErrorId::kBackendNotInBuild);
+  EXPECT_EQ(refusals("fa3", wide, "a100").front().id, errors::kHeadDimUnsupported);
+  EXPECT_EQ(refusals("fa3", wide, "h100").front().id, errors::kBackendNotInBuild);
   ModelConfig mla = deepseek_v3();
   mla.heads = 20;
-  expect_first("aiter", mla, "mi300x", {}, ErrorId::kAiterMlaHeads,
+  expect_first("aiter", mla, "mi300x", {}, errors::kAiterMlaHeads,
                "Aiter MLA supports num_head of 4, 8, or multiples of 16 in [16, 128]. Got 20.");
   mla.heads = 256;
-  EXPECT_EQ(refusals("cutlass_mla", mla, "b200").front().id, ErrorId::kHeadsUnsupported);
+  EXPECT_EQ(refusals("cutlass_mla", mla, "b200").front().id, errors::kHeadsUnsupported);
 }
 
 TEST(Validate, RefusesWindowsSinksAndCaps) {
   ModelConfig config = llama();
   config.sliding_window = 4096;
-  expect_first("hpc_ops", config, "h100", {}, ErrorId::kHpcOpsWindow,
+  expect_first("hpc_ops", config, "h100", {}, errors::kHpcOpsWindow,
                "The hpc_ops attention backend does not support sliding window.");
-  EXPECT_EQ(refusals("flex_attention", config, "h100").front().id, ErrorId::kWindowUnsupported);
+  EXPECT_EQ(refusals("flex_attention", config, "h100").front().id, errors::kWindowUnsupported);
   EXPECT_EQ(refusals("cpu_flash", config, "arm64").size(), 0u);
   config = llama();
   config.attention_soft_cap = 50;
-  expect_first("hpc_ops", config, "h100", {}, ErrorId::kHpcOpsSoftCap,
+  expect_first("hpc_ops", config, "h100", {}, errors::kHpcOpsSoftCap,
                "The hpc_ops attention backend does not support logit cap.");
-  EXPECT_EQ(refusals("trtllm_mha", config, "b200").front().id, ErrorId::kSoftCapUnsupported);
+  EXPECT_EQ(refusals("trtllm_mha", config, "b200").front().id, errors::kSoftCapUnsupported);
   config = llama();
   config.attention_sinks = true;
-  EXPECT_EQ(refusals("flashinfer", config, "h100").front().id, ErrorId::kSinksUnsupported);
+  EXPECT_EQ(refusals("flashinfer", config, "h100").front().id, errors::kSinksUnsupported);
 }
 
 TEST(Validate, RefusesOtherMachines) {
-  expect_first("fa3", llama(), "b200", {}, ErrorId::kFa3Sm,
+  expect_first("fa3", llama(), "b200", {}, errors::kFa3Sm,
                "FlashAttention v3 Backend requires SM>=80 and SM<=90. Please use "
                "`--attention-backend flashinfer`.");
-  EXPECT_EQ(refusals("fa3", deepseek_v3(), "a100").front().id, ErrorId::kFa3Sm);
-  expect_first("trtllm_mla", deepseek_v3(), "h100", {}, ErrorId::kTrtllmMlaSm,
+  EXPECT_EQ(refusals("fa3", deepseek_v3(), "a100").front().id, errors::kFa3Sm);
+  expect_first("trtllm_mla", deepseek_v3(), "h100", {}, errors::kTrtllmMlaSm,
                "TRTLLM MLA backend is only supported on Blackwell GPUs (SM100/SM12x). Please use a "
                "different backend.");
   expect_first("tokenspeed_mla", deepseek_v3(), "h100", kv(KvType::kFp8E4M3),
-               ErrorId::kTokenspeedMlaSm,
+               errors::kTokenspeedMlaSm,
                "tokenspeed_mla backend is only supported on Blackwell GPUs (SM100/SM12x).");
-  expect_first("cutedsl_mla", deepseek_v3(), "rtx5090", {}, ErrorId::kCutedslMlaSm,
+  expect_first("cutedsl_mla", deepseek_v3(), "rtx5090", {}, errors::kCutedslMlaSm,
                "CuteDSL MLA backend is only supported on Blackwell GPUs (SM100). Please use a "
                "different backend.");
-  expect_first("trtllm_mha", llama(), "a100", {}, ErrorId::kTrtllmMhaPrefillSm,
+  expect_first("trtllm_mha", llama(), "a100", {}, errors::kTrtllmMhaPrefillSm,
                "TRTLLM MHA backend for prefill requires Hopper (SM90), Blackwell (SM100), or SM120 "
                "GPUs. Please use a different prefill backend.");
-  expect_first("hpc_ops", llama(), "a100", {}, ErrorId::kHpcOpsSm,
+  expect_first("hpc_ops", llama(), "a100", {}, errors::kHpcOpsSm,
                "The hpc_ops attention backend requires an SM90 (Hopper) GPU (the HPC-Ops kernels "
                "ship sm90a only), got sm80.");
-  expect_first("intel_amx", llama(), "x86-avx2", {}, ErrorId::kHardwareMissing,
+  expect_first("intel_amx", llama(), "x86-avx2", {}, errors::kHardwareMissing,
                "intel_amx backend needs an x86 processor with AMX tiles; found: x86 processor with "
                "AVX2, no GPU.");
 }
 
 TEST(Validate, TellsWhatThisBuildLacksLast) {
-  expect_first("fa3", llama(), "h100", {}, ErrorId::kBackendNotInBuild,
+  expect_first("fa3", llama(), "h100", {}, errors::kBackendNotInBuild,
                "fa3 backend is known, but this build has no kernels for it.");
-  expect_first("cpu_flash", deepseek_v3(), "arm64", {}, ErrorId::kBackendNotInBuild,
+  expect_first("cpu_flash", deepseek_v3(), "arm64", {}, errors::kBackendNotInBuild,
                "cpu_flash backend is known, but this build has no MLA kernels for it.");
-  expect_first("torch_native", bart(), "arm64", {}, ErrorId::kBackendNotInBuild,
+  expect_first("torch_native", bart(), "arm64", {}, errors::kBackendNotInBuild,
                "torch_native backend is known, but this build has no cross-attention kernels for "
                "it.");
-  expect_first("cpu_flash", llama(), "arm64", speculative("NGRAM"), ErrorId::kBackendNotInBuild,
+  expect_first("cpu_flash", llama(), "arm64", speculative("NGRAM"), errors::kBackendNotInBuild,
                "cpu_flash backend is known, but this build has no speculative decoding for it.");
 }
 

@@ -1,5 +1,9 @@
 #include "base/error.h"
 
+#include <algorithm>
+
+#include "base/errors/base.h"
+
 namespace quern {
 namespace {
 
@@ -56,7 +60,9 @@ size_t sequence_length(std::string_view text, size_t i) {
 
 }  // namespace
 
-const ErrorEntry& error_entry(ErrorId id) { return kErrorEntries[static_cast<int>(id)]; }
+const ErrorEntry& error_entry(ErrorId id) {
+  return *std::ranges::lower_bound(error_entries(), id, {}, &ErrorEntry::value);
+}
 
 Error::Error(ErrorId id, std::vector<ErrorField> fields, std::source_location where)
     : id_(id), fields_(std::move(fields)), where_(where) {
@@ -87,7 +93,7 @@ std::string valid_utf8(std::string_view text) {
 }
 
 void check_failed(const char* condition, std::string values, std::source_location where) {
-  throw Error(ErrorId::kInternalError,
+  throw Error(errors::kInternalError,
               {{"condition", std::string(condition) + values},
                {"file", where.file_name()},
                {"line", where.line()}},

@@ -1,23 +1,28 @@
 // The one exception type of quern. Every error is an entry of the catalogue (src/catalog/entries);
-// its id, message template and HTTP status are generated into error_ids.h. Thrown by every layer,
-// caught in main, in the HTTP handler and in the step loop only.
+// the constants errors::kSymbol of an area stand in base/errors/<area>.h, its message template and
+// HTTP status in error_entries.cpp, all generated. Thrown by every layer, caught in main, in the
+// HTTP handler and in the step loop only.
 #pragma once
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <exception>
 #include <source_location>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "base/error_ids.h"
-
 namespace quern {
+
+// The value is the public id (16 hex digits), which never changes.
+enum class ErrorId : std::uint64_t {};
 
 // One row of the generated table: what is known of an error before it happens.
 struct ErrorEntry {
+  ErrorId value;
   const char* symbol;   // TrtllmMhaMlaModel
   const char* id;       // 16 hex digits, never changes
   const char* slug;     // for links
@@ -25,7 +30,8 @@ struct ErrorEntry {
   const char* type;     // OpenAI's error type: invalid_request_error, server_error, …
   int http_status;
 };
-extern const ErrorEntry kErrorEntries[kErrorCount];
+// Every error that quern can raise, ordered by id.
+std::span<const ErrorEntry> error_entries();
 
 const ErrorEntry& error_entry(ErrorId id);
 

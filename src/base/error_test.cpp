@@ -4,11 +4,13 @@
 
 #include <set>
 
+#include "base/errors/base.h"
+
 namespace quern {
 namespace {
 
 TEST(Error, FillsTheTemplateAndKeepsFields) {
-  const Error error(ErrorId::kInvalidFlagValue,
+  const Error error(errors::kInvalidFlagValue,
                     {{"flag", "--page-size"}, {"value", 3}, {"allowed", "16, 32"}});
   EXPECT_EQ(error.message(), "--page-size: '3' is not a valid value. Allowed: 16, 32.");
   EXPECT_EQ(error.field("value"), "3");
@@ -16,7 +18,7 @@ TEST(Error, FillsTheTemplateAndKeepsFields) {
 }
 
 TEST(Error, MessageIsValidUtf8WhateverTheFieldsHold) {
-  const Error error(ErrorId::kInvalidFlagValue,
+  const Error error(errors::kInvalidFlagValue,
                     {{"flag", "--x"}, {"value", "a\xFF\xC3"}, {"allowed", ""}});
   EXPECT_NE(error.message().find("a\xEF\xBF\xBD\xEF\xBF\xBD"), std::string::npos);
 }
@@ -26,14 +28,14 @@ TEST(Error, CheckThrowsInternalErrorWithValues) {
     CHECK(1 + 1 == 3, 42, "rows");
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(error.id(), ErrorId::kInternalError);
+    EXPECT_EQ(error.id(), errors::kInternalError);
     EXPECT_NE(error.message().find("1 + 1 == 3 42 rows"), std::string::npos);
   }
 }
 
 TEST(ErrorEntries, IdsAndSlugsAreUniqueAndWellFormed) {
   std::set<std::string> ids, slugs;
-  for (const ErrorEntry& entry : kErrorEntries) {
+  for (const ErrorEntry& entry : error_entries()) {
     EXPECT_EQ(std::string(entry.id).size(), 16u) << entry.symbol;
     EXPECT_EQ(std::string(entry.id).find_first_not_of("0123456789abcdef"), std::string::npos);
     EXPECT_TRUE(ids.insert(entry.id).second) << entry.symbol;

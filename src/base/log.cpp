@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/errors/base.h"
 
 namespace quern {
 
@@ -31,7 +32,7 @@ void set_log_level(std::string_view level) {
     log().set_level(spdlog::level::err);
   } else {
     throw Error(
-        ErrorId::kInvalidFlagValue,
+        errors::kInvalidFlagValue,
         {{"flag", "--log-level"}, {"value", level}, {"allowed", "debug, info, warning, error"}});
   }
 }

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/errors/base.h"
 
 namespace quern::cache {
 namespace {
@@ -72,7 +73,7 @@ KvStore::KvStore(const KvLayout& layout, std::int64_t layers, std::int64_t pages
   void* mapping = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapping == MAP_FAILED) {
-    throw Error(ErrorId::kOutOfMemory, {{"what", "the KV cache"}, {"bytes", bytes_}});
+    throw Error(errors::kOutOfMemory, {{"what", "the KV cache"}, {"bytes", bytes_}});
   }
   base_ = static_cast<std::byte*>(mapping);
 }

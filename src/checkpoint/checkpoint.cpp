@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/errors/checkpoint.h"
 #include "checkpoint/config.h"
 #include "checkpoint/gguf.h"
 #include "checkpoint/gguf_config.h"
@@ -32,7 +33,7 @@ struct Location {
 };
 
 [[noreturn]] void not_found(const std::string& path, std::string reason) {
-  throw Error(ErrorId::kModelNotFound, {{"path", path}, {"reason", reason}});
+  throw Error(errors::kModelNotFound, {{"path", path}, {"reason", reason}});
 }
 
 std::string folder_of(const std::string& file) {
@@ -140,7 +141,7 @@ void check_listed(std::vector<std::string> held, const std::vector<std::string>&
   std::ranges::sort(held);
   for (const std::string& tensor : listed) {
     if (std::ranges::binary_search(held, tensor)) continue;
-    throw Error(ErrorId::kCheckpointTensorMissing,
+    throw Error(errors::kCheckpointTensorMissing,
                 {{"tensor", valid_utf8(tensor.substr(0, 80))},
                  {"file", file},
                  {"reason", fmt::format("{} places it there", index)}});
@@ -155,7 +156,7 @@ std::unique_ptr<Weights> open_hugging_face_weights(const std::string& folder) {
     for (const auto& [name, tensors] : parse_safetensors_index(read_text_file(index), index)) {
       const std::string file = folder + "/" + name;
       if (!is_file(file)) {
-        throw Error(ErrorId::kCheckpointShardMissing,
+        throw Error(errors::kCheckpointShardMissing,
                     {{"file", file},
                      {"reason", fmt::format("{} places {} tensors there", index, tensors.size())}});
       }
@@ -164,7 +165,7 @@ std::unique_ptr<Weights> open_hugging_face_weights(const std::string& folder) {
     return weights;
   }
   if (!is_file(single)) {
-    throw Error(ErrorId::kCheckpointShardMissing,
+    throw Error(errors::kCheckpointShardMissing,
                 {{"file", single},
                  {"reason", "config.json is there and model.safetensors.index.json is not"}});
   }

@@ -63,7 +63,7 @@ class Weights {
 
 // Reads config.json (+ generation_config.json, tokenizer files) or the GGUF header. `path` is a
 // .gguf file, the first file of a split GGUF, a config.json, or a folder with either inside.
-// Throws: the kCheckpoint… and kConfig… ids of src/catalog/entries/checkpoint.json.
+// Throws: the kCheckpoint… and kConfig… ids of catalog/entries/checkpoint.
 Metadata read_metadata(const std::string& path);
 
 // Maps the weights and checks every tensor's place and size. Does not touch the data.

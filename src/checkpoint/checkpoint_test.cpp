@@ -12,6 +12,8 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/errors/base.h"
+#include "base/errors/checkpoint.h"
 #include "checkpoint/hf_folder.h"
 #include "checkpoint/mapped_file.h"
 #include "checkpoint/safetensors.h"
@@ -49,7 +51,7 @@ Error refusal(const std::string& path) {
     return error;
   }
   ADD_FAILURE() << "not refused: " << path;
-  return Error(ErrorId::kInternalError);
+  return Error(errors::kInternalError);
 }
 
 std::size_t peak_kilobytes() {
@@ -97,7 +99,7 @@ TEST(Checkpoint, OpensKQuants) {
     open(kModels + "llama_k256/gguf/llama_k256-" + type + ".gguf");
   }
   const Error error = refusal(kModels + "llama_k256/gguf/llama_k256-Q2_K.gguf");
-  EXPECT_EQ(error.id(), ErrorId::kCheckpointTensorType);
+  EXPECT_EQ(error.id(), errors::kCheckpointTensorType);
   EXPECT_THAT(error.what(), HasSubstr("Q2_K"));
 }
 
@@ -139,21 +141,21 @@ TEST(Checkpoint, ReadsFactsWithoutWeightsOrTokenizer) {
   const Metadata metadata = read_metadata(kModels + "whisper");
   EXPECT_TRUE(metadata.config.encoder_decoder);
   EXPECT_EQ(metadata.tokenizer.tokenizer_json, "");
-  EXPECT_EQ(refusal(kModels + "whisper").id(), ErrorId::kCheckpointShardMissing);
+  EXPECT_EQ(refusal(kModels + "whisper").id(), errors::kCheckpointShardMissing);
 }
 
 TEST(Checkpoint, SaysWhereItLooked) {
   const fs::path folder = scratch();
-  EXPECT_EQ(refusal((folder / "nosuch").string()).id(), ErrorId::kModelNotFound);
-  EXPECT_EQ(refusal(folder.string()).id(), ErrorId::kModelNotFound);
+  EXPECT_EQ(refusal((folder / "nosuch").string()).id(), errors::kModelNotFound);
+  EXPECT_EQ(refusal(folder.string()).id(), errors::kModelNotFound);
   write(folder / "notes.txt", "hello");
-  EXPECT_EQ(refusal((folder / "notes.txt").string()).id(), ErrorId::kModelNotFound);
-  EXPECT_EQ(refusal(kModels + "llama/model.safetensors").id(), ErrorId::kModelNotFound);
+  EXPECT_EQ(refusal((folder / "notes.txt").string()).id(), errors::kModelNotFound);
+  EXPECT_EQ(refusal(kModels + "llama/model.safetensors").id(), errors::kModelNotFound);
   const Error several = refusal(kModels + "llama/gguf");
-  EXPECT_EQ(several.id(), ErrorId::kModelNotFound);
+  EXPECT_EQ(several.id(), errors::kModelNotFound);
   EXPECT_THAT(several.what(), HasSubstr("llama-BF16.gguf"));
   write(folder / "empty.gguf", "");
-  EXPECT_EQ(refusal((folder / "empty.gguf").string()).id(), ErrorId::kCheckpointFileUnreadable);
+  EXPECT_EQ(refusal((folder / "empty.gguf").string()).id(), errors::kCheckpointFileUnreadable);
 }
 
 TEST(Checkpoint, OpensGgufUnderAnyName) {
@@ -183,7 +185,7 @@ TEST(Checkpoint, OpensSplitGguf) {
     EXPECT_THAT(error.what(), HasSubstr(word));
   };
   write(part(1), split_part(0, 2, "blk.0.a", 3));
-  expect(part(1), ErrorId::kCheckpointShardMissing, "m-00002-of-00002.gguf");
+  expect(part(1), errors::kCheckpointShardMissing, "m-00002-of-00002.gguf");
   write(part(2), split_part(1, 2, "blk.1.a", 3));
   for (const fs::path& path : {folder, part(1)}) {
     const Metadata metadata = read_metadata(path.string());
@@ -192,16 +194,16 @@ TEST(Checkpoint, OpensSplitGguf) {
     EXPECT_EQ(weights->tensors().size(), 3u);
     EXPECT_TRUE(weights->find("blk.1.a").has_value());
   }
-  expect(part(2), ErrorId::kCheckpointShardMismatch, "m-00001-of-00002.gguf");
+  expect(part(2), errors::kCheckpointShardMismatch, "m-00001-of-00002.gguf");
   write(part(2), split_part(0, 2, "blk.1.a", 3));
-  expect(part(1), ErrorId::kCheckpointShardMismatch, "split.no");
+  expect(part(1), errors::kCheckpointShardMismatch, "split.no");
   write(part(2), split_part(1, 2, "blk.0.a", 3));
-  expect(part(1), ErrorId::kCheckpointTensorDuplicate, "blk.0.a");
+  expect(part(1), errors::kCheckpointTensorDuplicate, "blk.0.a");
   write(part(1), split_part(0, 2, "blk.0.a", 4));
   write(part(2), split_part(1, 2, "blk.1.a", 4));
-  expect(part(1), ErrorId::kCheckpointShardMismatch, "split.tensors.count");
+  expect(part(1), errors::kCheckpointShardMismatch, "split.tensors.count");
   write(folder / "other.gguf", split_part(0, 2, "blk.0.a", 3));
-  expect(folder / "other.gguf", ErrorId::kCheckpointShardMismatch, "the file name");
+  expect(folder / "other.gguf", errors::kCheckpointShardMismatch, "the file name");
 }
 
 TEST(Checkpoint, RefusesFaultsOfShardedFolders) {
@@ -221,21 +223,21 @@ TEST(Checkpoint, RefusesFaultsOfShardedFolders) {
     write(index, text);
   };
   edit("\"model.norm.weight\"", "\"model.nosuch.weight\"");
-  expect(ErrorId::kCheckpointTensorMissing, "model.nosuch.weight");
+  expect(errors::kCheckpointTensorMissing, "model.nosuch.weight");
   edit("model-00001-of-00002.safetensors", "../other.safetensors");
-  expect(ErrorId::kCheckpointIndexInvalid, "../other.safetensors");
+  expect(errors::kCheckpointIndexInvalid, "../other.safetensors");
   write(index, good.substr(0, good.size() / 2));
-  expect(ErrorId::kCheckpointJsonInvalid, "index.json");
+  expect(errors::kCheckpointJsonInvalid, "index.json");
   write(index, good);
   const fs::path second = folder / "model-00002-of-00002.safetensors";
   const std::string bytes = read_text_file(second.string());
   write(second, bytes.substr(0, bytes.size() * 6 / 10));
-  expect(ErrorId::kCheckpointTensorOutsideFile, "missing");
+  expect(errors::kCheckpointTensorOutsideFile, "missing");
   fs::remove(second);
-  expect(ErrorId::kCheckpointShardMissing, "model-00002-of-00002.safetensors");
+  expect(errors::kCheckpointShardMissing, "model-00002-of-00002.safetensors");
   fs::copy_file(folder / "model-00001-of-00002.safetensors", second);
   edit("model-00002-of-00002.safetensors", "model-00001-of-00002.safetensors");
-  EXPECT_EQ(refusal(folder.string()).id(), ErrorId::kCheckpointTensorMissing);
+  EXPECT_EQ(refusal(folder.string()).id(), errors::kCheckpointTensorMissing);
   // Both files hold the same names, and the index lists each once.
   std::string text = good;
   const std::string embedding =
@@ -243,7 +245,7 @@ TEST(Checkpoint, RefusesFaultsOfShardedFolders) {
   text = R"({"weight_map": {)" + embedding +
          R"(, "model.norm.weight": "model-00002-of-00002.safetensors"}})";
   write(index, text);
-  expect(ErrorId::kCheckpointTensorDuplicate, "model-00002-of-00002.safetensors");
+  expect(errors::kCheckpointTensorDuplicate, "model-00002-of-00002.safetensors");
 }
 
 TEST(Checkpoint, LeavesOutTensorsThatNothingComputesWith) {
@@ -260,7 +262,7 @@ TEST(Checkpoint, LeavesOutTensorsThatNothingComputesWith) {
   };
   const auto weights = open_weights(read_metadata(file("position_ids")));
   EXPECT_EQ(weights->tensors().size(), 1u);
-  EXPECT_EQ(refusal(file("b.weight")).id(), ErrorId::kCheckpointTensorType);
+  EXPECT_EQ(refusal(file("b.weight")).id(), errors::kCheckpointTensorType);
 }
 
 TEST(Checkpoint, ReadsTokenizerConfig) {
@@ -288,7 +290,7 @@ struct Verdict {
 };
 
 std::map<std::string, Verdict> hostile_verdicts() {
-  using enum ErrorId;
+  using namespace errors;
   std::map<std::string, Verdict> all = {
       {"b2_zero.gguf", {kCheckpointTensorShape, "token_embd.weight"}},
       {"b2_neg.gguf", {kCheckpointTensorShape, "token_embd.weight"}},

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/errors/checkpoint.h"
 #include "checkpoint/config_defaults.h"
 #include "checkpoint/config_fields.h"
 #include "checkpoint/json.h"
@@ -31,7 +32,7 @@ std::string string_field(const json& object, std::string_view name, const std::s
   if (it == object.end() || it->is_null()) return "";
   if (it->is_string()) return it->get<std::string>();
   throw Error(
-      ErrorId::kConfigFieldInvalid,
+      errors::kConfigFieldInvalid,
       {{"file", file}, {"field", name}, {"value", json_excerpt(*it)}, {"expected", "a string"}});
 }
 
@@ -41,15 +42,15 @@ std::string first_architecture(const json& root, const std::string& model_type,
   if (it != root.end() && !it->is_null()) {
     const bool names = it->is_array() && (it->empty() || it->front().is_string());
     if (!names) {
-      throw Error(ErrorId::kConfigFieldInvalid, {{"file", file},
-                                                 {"field", "architectures"},
-                                                 {"value", json_excerpt(*it)},
-                                                 {"expected", "a list of class names"}});
+      throw Error(errors::kConfigFieldInvalid, {{"file", file},
+                                                {"field", "architectures"},
+                                                {"value", json_excerpt(*it)},
+                                                {"expected", "a list of class names"}});
     }
     if (!it->empty() && !it->front().get<std::string>().empty()) return it->front();
   }
   if (!model_type.empty()) return std::string(default_architecture(model_type));
-  throw Error(ErrorId::kConfigFieldMissing,
+  throw Error(errors::kConfigFieldMissing,
               {{"file", file}, {"field", "architectures"}, {"architecture", "every model"}});
 }
 
@@ -315,7 +316,7 @@ GenerationDefaults parse_generation_config(std::string_view text, const std::str
 void check_config(const ModelConfig& config) {
   const auto invalid = [&](std::string_view field, std::int64_t value, std::string expected) {
     throw Error(
-        ErrorId::kConfigFieldInvalid,
+        errors::kConfigFieldInvalid,
         {{"file", config.origin}, {"field", field}, {"value", value}, {"expected", expected}});
   };
   if (config.heads % config.kv_heads != 0) {

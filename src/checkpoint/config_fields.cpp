@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/errors/checkpoint.h"
 #include "checkpoint/json.h"
 
 namespace quern::checkpoint {
@@ -40,16 +41,16 @@ const nlohmann::json* ConfigFields::find(FieldNames names) const { return lookup
 
 void ConfigFields::missing(std::string_view name) const {
   throw Error(
-      ErrorId::kConfigFieldMissing,
+      errors::kConfigFieldMissing,
       {{"file", file_}, {"field", prefix_ + std::string(name)}, {"architecture", architecture_}});
 }
 
 void ConfigFields::invalid(std::string_view name, const nlohmann::json& value,
                            std::string_view expected) const {
-  throw Error(ErrorId::kConfigFieldInvalid, {{"file", file_},
-                                             {"field", prefix_ + std::string(name)},
-                                             {"value", json_excerpt(value)},
-                                             {"expected", expected}});
+  throw Error(errors::kConfigFieldInvalid, {{"file", file_},
+                                            {"field", prefix_ + std::string(name)},
+                                            {"value", json_excerpt(value)},
+                                            {"expected", expected}});
 }
 
 std::int64_t ConfigFields::checked_integer(const nlohmann::json& value, std::string_view name,

@@ -9,6 +9,8 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/errors/base.h"
+#include "base/errors/checkpoint.h"
 #include "checkpoint/json.h"
 #include "checkpoint/mapped_file.h"
 
@@ -242,7 +244,7 @@ Error refusal(const std::string& text) {
     return error;
   }
   ADD_FAILURE() << "not refused: " << text;
-  return Error(ErrorId::kInternalError);
+  return Error(errors::kInternalError);
 }
 
 TEST(Config, RefusesValuesOutOfRange) {
@@ -281,7 +283,7 @@ TEST(Config, RefusesValuesOutOfRange) {
     SCOPED_TRACE(change);
     // Of keys that stand twice, the last counts.
     const Error error = refusal(llama(change));
-    EXPECT_EQ(error.id(), ErrorId::kConfigFieldInvalid) << error.what();
+    EXPECT_EQ(error.id(), errors::kConfigFieldInvalid) << error.what();
     EXPECT_EQ(error.field("field"), field) << error.what();
     EXPECT_EQ(error.field("file"), "c.json");
   }
@@ -293,7 +295,7 @@ TEST(Config, NamesMissingFields) {
     nlohmann::json object = nlohmann::json::parse(llama());
     object.erase(name);
     const Error error = refusal(object.dump());
-    EXPECT_EQ(error.id(), ErrorId::kConfigFieldMissing) << name;
+    EXPECT_EQ(error.id(), errors::kConfigFieldMissing) << name;
     EXPECT_EQ(error.field("field"), name);
     EXPECT_EQ(error.field("architecture"), "LlamaForCausalLM");
   }
@@ -313,7 +315,7 @@ TEST(Config, RefusesWhatIsNotJson) {
         llama() + std::string(1, '\0') + "x", std::string("{\"a\": \"\xFF\"}"),
         std::string("{\"a\": 1e999}"), std::string(100000, '['),
         "{\"a\":" + std::string(65, '[') + std::string(65, ']') + "}"}) {
-    EXPECT_EQ(refusal(text).id(), ErrorId::kCheckpointJsonInvalid) << text.substr(0, 40);
+    EXPECT_EQ(refusal(text).id(), errors::kCheckpointJsonInvalid) << text.substr(0, 40);
   }
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/errors/checkpoint.h"
 #include "checkpoint/limits.h"
 
 namespace quern::checkpoint {
@@ -49,20 +50,20 @@ class Reader {
 
   [[noreturn]] void fail(std::uint64_t at, std::string_view field, std::string value,
                          std::string expected) const {
-    throw Error(ErrorId::kCheckpointGgufHeader, {{"file", file_},
-                                                 {"offset", at},
-                                                 {"field", field},
-                                                 {"value", value},
-                                                 {"expected", expected}});
+    throw Error(errors::kCheckpointGgufHeader, {{"file", file_},
+                                                {"offset", at},
+                                                {"field", field},
+                                                {"value", value},
+                                                {"expected", expected}});
   }
 
   std::span<const std::byte> take(std::uint64_t count, std::string_view field) {
     if (count > left()) {
-      throw Error(ErrorId::kCheckpointTruncated, {{"file", file_},
-                                                  {"field", field},
-                                                  {"offset", offset_},
-                                                  {"needed", count},
-                                                  {"left", left()}});
+      throw Error(errors::kCheckpointTruncated, {{"file", file_},
+                                                 {"field", field},
+                                                 {"offset", offset_},
+                                                 {"needed", count},
+                                                 {"left", left()}});
     }
     const auto taken = bytes_.subspan(offset_, count);
     offset_ += count;
@@ -211,7 +212,7 @@ GgufTensor read_tensor(Reader& reader, const std::string& file) {
     }
   }
   if (empty || wraps) {
-    throw Error(ErrorId::kCheckpointTensorShape,
+    throw Error(errors::kCheckpointTensorShape,
                 {{"tensor", name},
                  {"file", file},
                  {"shape", fmt::format("[{}] at byte {}", fmt::join(tensor.dims, ", "), at + 4)},
@@ -250,7 +251,7 @@ void read_keys(Reader& reader, std::uint64_t count, GgufHeader& header) {
     const std::uint64_t at = reader.offset();
     const std::string_view key = reader.name("key name");
     if (!header.values.try_emplace(key, read_value(reader, key, at)).second) {
-      throw Error(ErrorId::kCheckpointGgufKeyDuplicate,
+      throw Error(errors::kCheckpointGgufKeyDuplicate,
                   {{"file", header.file}, {"field", printable(key)}, {"offset", at}});
     }
   }
@@ -262,16 +263,16 @@ void read_tensors(Reader& reader, std::uint64_t count, GgufHeader& header) {
     GgufTensor tensor = read_tensor(reader, header.file);
     const auto [other, fresh] = entries.try_emplace(tensor.name, tensor.entry);
     if (!fresh) {
-      throw Error(ErrorId::kCheckpointTensorDuplicate,
+      throw Error(errors::kCheckpointTensorDuplicate,
                   {{"tensor", printable(tensor.name)},
                    {"file", fmt::format("{} at byte {}", header.file, other->second)},
                    {"other", fmt::format("the same file at byte {}", tensor.entry)}});
     }
     if (tensor.offset % header.alignment != 0) {
-      throw Error(ErrorId::kCheckpointTensorMisaligned, {{"tensor", printable(tensor.name)},
-                                                         {"file", header.file},
-                                                         {"value", tensor.offset},
-                                                         {"alignment", header.alignment}});
+      throw Error(errors::kCheckpointTensorMisaligned, {{"tensor", printable(tensor.name)},
+                                                        {"file", header.file},
+                                                        {"value", tensor.offset},
+                                                        {"alignment", header.alignment}});
     }
     header.tensors.push_back(std::move(tensor));
   }

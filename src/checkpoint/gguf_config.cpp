@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/errors/checkpoint.h"
 #include "checkpoint/config.h"
 #include "checkpoint/gguf_fields.h"
 #include "checkpoint/limits.h"
@@ -80,10 +81,10 @@ std::int64_t vocab_of(const GgufHeader& header, const GgufFields& fields) {
     fields.invalid("vocab_size", *value, fmt::format("the {} rows of token_embd.weight", rows));
   }
   if (rows > kMaxVocab) {
-    throw Error(ErrorId::kConfigFieldInvalid, {{"file", header.file},
-                                               {"field", "rows of token_embd.weight"},
-                                               {"value", rows},
-                                               {"expected", fmt::format("at most {}", kMaxVocab)}});
+    throw Error(errors::kConfigFieldInvalid, {{"file", header.file},
+                                              {"field", "rows of token_embd.weight"},
+                                              {"value", rows},
+                                              {"expected", fmt::format("at most {}", kMaxVocab)}});
   }
   if (declared) return *declared;
   if (rows > 0) return rows;
@@ -154,7 +155,7 @@ void check_blocks(const GgufHeader& header, const GgufFields& fields, const Mode
   }
   for (std::int64_t i = 0; i < config.layers; ++i) {
     if (blocks.contains(i)) continue;
-    throw Error(ErrorId::kCheckpointTensorMissing,
+    throw Error(errors::kCheckpointTensorMissing,
                 {{"tensor", fmt::format("blk.{}.*", i)},
                  {"file", header.file},
                  {"reason", fmt::format("{}.block_count (byte {}) is {}",

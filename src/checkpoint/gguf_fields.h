@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/errors/checkpoint.h"
 #include "checkpoint/gguf.h"
 
 namespace quern::checkpoint {
@@ -62,13 +63,13 @@ class GgufFields {
     return header_.find(prefix_ + std::string(key));
   }
   [[noreturn]] void missing(std::string_view key) const {
-    throw Error(ErrorId::kConfigFieldMissing, {{"file", header_.file},
-                                               {"field", prefix_ + std::string(key)},
-                                               {"architecture", "its architecture"}});
+    throw Error(errors::kConfigFieldMissing, {{"file", header_.file},
+                                              {"field", prefix_ + std::string(key)},
+                                              {"architecture", "its architecture"}});
   }
   [[noreturn]] void invalid(std::string_view key, const GgufValue& value,
                             std::string_view expected) const {
-    throw Error(ErrorId::kConfigFieldInvalid,
+    throw Error(errors::kConfigFieldInvalid,
                 {{"file", header_.file},
                  {"field", fmt::format("{}{} (byte {})", prefix_, key, value.offset)},
                  {"value", value.excerpt()},

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/errors/checkpoint.h"
 
 namespace quern::checkpoint {
 namespace {
@@ -42,7 +43,7 @@ std::string part_path(const SplitName& name, std::int64_t number) {
 void expect(const GgufHeader& header, std::string_view key, std::int64_t expected) {
   const GgufValue* value = header.find(key);
   if (value != nullptr && value->integer() == expected) return;
-  throw Error(ErrorId::kCheckpointShardMismatch,
+  throw Error(errors::kCheckpointShardMismatch,
               {{"file", header.file},
                {"field", key},
                {"value", value == nullptr ? "absent" : value->excerpt()},
@@ -54,7 +55,7 @@ std::int64_t split_count(const GgufHeader& header) {
   if (value == nullptr) return 1;
   const auto count = value->integer();
   if (!count || *count < 0 || *count > kMaxParts) {
-    throw Error(ErrorId::kCheckpointShardMismatch,
+    throw Error(errors::kCheckpointShardMismatch,
                 {{"file", header.file},
                  {"field", "split.count"},
                  {"value", value->excerpt()},
@@ -72,7 +73,7 @@ void add_part(GgufParts& parts, const std::string& path) {
 SplitName checked_name(const GgufHeader& header, std::int64_t count) {
   const auto mismatch = [&](std::string_view field, std::string value, std::string expected) {
     return Error(
-        ErrorId::kCheckpointShardMismatch,
+        errors::kCheckpointShardMismatch,
         {{"file", header.file}, {"field", field}, {"value", value}, {"expected", expected}});
   };
   const auto name = parse_split_name(header.file);
@@ -104,7 +105,7 @@ GgufParts open_gguf_parts(const std::string& path) {
     const std::string part = part_path(name, number);
     if (!is_file(part)) {
       throw Error(
-          ErrorId::kCheckpointShardMissing,
+          errors::kCheckpointShardMissing,
           {{"file", part}, {"reason", fmt::format("split.count of {} is {}", path, count)}});
     }
     add_part(parts, part);
@@ -127,7 +128,7 @@ GgufHeader joined_header(const GgufParts& parts) {
     for (const GgufTensor& tensor : parts.headers[i].tensors) {
       const auto [other, fresh] = files.try_emplace(tensor.name, &parts.headers[i].file);
       if (!fresh) {
-        throw Error(ErrorId::kCheckpointTensorDuplicate,
+        throw Error(errors::kCheckpointTensorDuplicate,
                     {{"tensor", valid_utf8(tensor.name.substr(0, 80))},
                      {"file", *other->second},
                      {"other", parts.headers[i].file}});

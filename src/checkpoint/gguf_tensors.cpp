@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/errors/checkpoint.h"
 #include "checkpoint/gguf.h"
 
 namespace quern::checkpoint {
@@ -41,7 +42,7 @@ DType dtype_of(const GgufTensor& tensor, const std::string& file) {
   }
   const auto* known = std::ranges::find(kOtherTypes, tensor.type, &TypeName::id);
   const bool named = known != std::end(kOtherTypes);
-  throw Error(ErrorId::kCheckpointTensorType,
+  throw Error(errors::kCheckpointTensorType,
               {{"tensor", printable(tensor.name)},
                {"file", file},
                {"type", named ? fmt::format("{} (id {})", known->name, tensor.type)
@@ -56,7 +57,7 @@ TensorInfo info_of(const GgufTensor& tensor, const std::string& file) {
   info.shape.assign(tensor.dims.rbegin(), tensor.dims.rend());
   const DTypeInfo& type = dtype_info(info.dtype);
   const auto invalid = [&](std::string_view reason) {
-    return Error(ErrorId::kCheckpointTensorShape,
+    return Error(errors::kCheckpointTensorShape,
                  {{"tensor", printable(tensor.name)},
                   {"file", file},
                   {"shape", fmt::format("[{}] of {}", fmt::join(info.shape, ", "), type.name)},
@@ -78,12 +79,12 @@ void check_inside(const PlacedTensor& tensor, const std::string& file, std::uint
   if (tensor.begin <= file_size && bytes <= file_size - tensor.begin) return;
   // begin is below 2^63 + the header and bytes below 2^63: the sum fits in 64 bits.
   const std::uint64_t end = tensor.begin + bytes;
-  throw Error(ErrorId::kCheckpointTensorOutsideFile, {{"tensor", printable(tensor.info.name)},
-                                                      {"file", file},
-                                                      {"begin", tensor.begin},
-                                                      {"end", end},
-                                                      {"size", file_size},
-                                                      {"missing", end - file_size}});
+  throw Error(errors::kCheckpointTensorOutsideFile, {{"tensor", printable(tensor.info.name)},
+                                                     {"file", file},
+                                                     {"begin", tensor.begin},
+                                                     {"end", end},
+                                                     {"size", file_size},
+                                                     {"missing", end - file_size}});
 }
 
 void check_overlaps(const std::vector<PlacedTensor>& tensors, const std::string& file) {
@@ -94,12 +95,12 @@ void check_overlaps(const std::vector<PlacedTensor>& tensors, const std::string&
     const PlacedTensor &first = tensors[order[i - 1]], &second = tensors[order[i]];
     const std::uint64_t end = first.begin + static_cast<std::uint64_t>(first.info.bytes);
     if (second.begin >= end) continue;
-    throw Error(ErrorId::kCheckpointTensorOverlap, {{"tensor", printable(first.info.name)},
-                                                    {"other", printable(second.info.name)},
-                                                    {"file", file},
-                                                    {"begin", first.begin},
-                                                    {"end", end},
-                                                    {"other_begin", second.begin}});
+    throw Error(errors::kCheckpointTensorOverlap, {{"tensor", printable(first.info.name)},
+                                                   {"other", printable(second.info.name)},
+                                                   {"file", file},
+                                                   {"begin", first.begin},
+                                                   {"end", end},
+                                                   {"other_begin", second.begin}});
   }
 }
 
@@ -111,12 +112,12 @@ std::vector<PlacedTensor> place_tensors(const GgufHeader& header, std::uint64_t 
   for (const GgufTensor& tensor : header.tensors) {
     PlacedTensor placed{info_of(tensor, header.file), 0};
     if (tensor.offset > static_cast<std::uint64_t>(INT64_MAX) - header.data_begin) {
-      throw Error(ErrorId::kCheckpointTensorOutsideFile, {{"tensor", printable(tensor.name)},
-                                                          {"file", header.file},
-                                                          {"begin", tensor.offset},
-                                                          {"end", "beyond 2^63"},
-                                                          {"size", file_size},
-                                                          {"missing", "all"}});
+      throw Error(errors::kCheckpointTensorOutsideFile, {{"tensor", printable(tensor.name)},
+                                                         {"file", header.file},
+                                                         {"begin", tensor.offset},
+                                                         {"end", "beyond 2^63"},
+                                                         {"size", file_size},
+                                                         {"missing", "all"}});
     }
     placed.begin = header.data_begin + tensor.offset;
     check_inside(placed, header.file, file_size);

@@ -6,6 +6,8 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/errors/base.h"
+#include "base/errors/checkpoint.h"
 #include "checkpoint/gguf_config.h"
 #include "checkpoint/mapped_file.h"
 #include "checkpoint/test_gguf.h"
@@ -36,7 +38,7 @@ Error refusal(const std::string& bytes) {
     return error;
   }
   ADD_FAILURE() << "not refused";
-  return Error(ErrorId::kInternalError);
+  return Error(errors::kInternalError);
 }
 
 std::string with_key(const std::string& name, std::uint32_t type, const std::string& value) {
@@ -127,7 +129,7 @@ TEST(Gguf, RefusesBadHeaders) {
     GgufWriter writer = tiny_llama();
     writer.version = version;
     const Error error = refusal(writer.bytes());
-    EXPECT_EQ(error.id(), ErrorId::kCheckpointGgufHeader);
+    EXPECT_EQ(error.id(), errors::kCheckpointGgufHeader);
     EXPECT_EQ(error.field("field"), "version");
     EXPECT_EQ(error.field("offset"), "4");
   }
@@ -147,31 +149,31 @@ TEST(Gguf, RefusesBadHeaders) {
 
 TEST(Gguf, RefusesNamesThatStandTwice) {
   const Error key = refusal(with_key("llama.block_count", 4, raw(2u)));
-  EXPECT_EQ(key.id(), ErrorId::kCheckpointGgufKeyDuplicate);
+  EXPECT_EQ(key.id(), errors::kCheckpointGgufKeyDuplicate);
   EXPECT_EQ(key.field("field"), "llama.block_count");
   GgufWriter writer = tiny_llama();
   add_tiny_tensors(writer).tensor("token_embd.weight", {64}, 0, 256);
   const Error tensor = refusal(writer.bytes());
-  EXPECT_EQ(tensor.id(), ErrorId::kCheckpointTensorDuplicate);
+  EXPECT_EQ(tensor.id(), errors::kCheckpointTensorDuplicate);
   EXPECT_EQ(tensor.field("tensor"), "token_embd.weight");
 }
 
 TEST(Gguf, RefusesBadTensors) {
-  EXPECT_EQ(refusal(with_tensor({}, 0, 0)).id(), ErrorId::kCheckpointGgufHeader);
-  EXPECT_EQ(refusal(with_tensor({1, 1, 1, 1, 1}, 0, 4)).id(), ErrorId::kCheckpointGgufHeader);
-  EXPECT_EQ(refusal(with_tensor({64, 0}, 0, 0)).id(), ErrorId::kCheckpointTensorShape);
+  EXPECT_EQ(refusal(with_tensor({}, 0, 0)).id(), errors::kCheckpointGgufHeader);
+  EXPECT_EQ(refusal(with_tensor({1, 1, 1, 1, 1}, 0, 4)).id(), errors::kCheckpointGgufHeader);
+  EXPECT_EQ(refusal(with_tensor({64, 0}, 0, 0)).id(), errors::kCheckpointTensorShape);
   EXPECT_EQ(refusal(with_tensor({1ull << 32, 1ull << 32}, 0, 0)).id(),
-            ErrorId::kCheckpointTensorShape);
+            errors::kCheckpointTensorShape);
   // The elements fit in 63 bits, their bytes do not.
-  EXPECT_EQ(refusal(with_tensor({1ull << 62}, 0, 0)).id(), ErrorId::kCheckpointTensorShape);
-  EXPECT_EQ(refusal(with_tensor({33}, 2, 36)).id(), ErrorId::kCheckpointTensorShape);
-  EXPECT_EQ(refusal(with_tensor({64}, 0, 256, 8)).id(), ErrorId::kCheckpointTensorMisaligned);
-  EXPECT_EQ(refusal(with_tensor({64}, 0, 256, 32)).id(), ErrorId::kCheckpointTensorOverlap);
+  EXPECT_EQ(refusal(with_tensor({1ull << 62}, 0, 0)).id(), errors::kCheckpointTensorShape);
+  EXPECT_EQ(refusal(with_tensor({33}, 2, 36)).id(), errors::kCheckpointTensorShape);
+  EXPECT_EQ(refusal(with_tensor({64}, 0, 256, 8)).id(), errors::kCheckpointTensorMisaligned);
+  EXPECT_EQ(refusal(with_tensor({64}, 0, 256, 32)).id(), errors::kCheckpointTensorOverlap);
   EXPECT_EQ(refusal(with_tensor({64}, 0, 256, INT64_MAX - 31)).id(),
-            ErrorId::kCheckpointTensorOutsideFile);
+            errors::kCheckpointTensorOutsideFile);
   EXPECT_EQ(refusal(with_tensor({65}, 0, 256)).field("missing"), "4");
   const Error k_quant = refusal(with_tensor({256}, 10, 84));
-  EXPECT_EQ(k_quant.id(), ErrorId::kCheckpointTensorType);
+  EXPECT_EQ(k_quant.id(), errors::kCheckpointTensorType);
   EXPECT_THAT(k_quant.what(), HasSubstr("Q2_K (id 10)"));
   EXPECT_THAT(k_quant.what(), HasSubstr("Q4_K"));
   EXPECT_THAT(refusal(with_tensor({256}, 200, 84)).what(), HasSubstr("id 200"));
@@ -235,7 +237,7 @@ TEST(GgufConfig, RefusesBadFacts) {
   };
   for (const auto& [key, type, value] : cases) {
     const Error error = refusal(with_key(key, type, value));
-    EXPECT_EQ(error.id(), ErrorId::kConfigFieldInvalid) << key;
+    EXPECT_EQ(error.id(), errors::kConfigFieldInvalid) << key;
     EXPECT_THAT(error.what(), HasSubstr(std::string(key).substr(0, 10))) << key;
   }
   EXPECT_EQ(refusal(with_key("llama.rope.dimension_count", 4, raw(7u))).field("field"),

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/errors/checkpoint.h"
 
 namespace quern::checkpoint {
 namespace {
@@ -33,7 +34,7 @@ int nesting_depth(std::string_view text) {
 
 nlohmann::json parse_json_object(std::string_view text, const std::string& file) {
   const auto invalid = [&](std::string_view reason) {
-    return Error(ErrorId::kCheckpointJsonInvalid, {{"file", file}, {"reason", reason}});
+    return Error(errors::kCheckpointJsonInvalid, {{"file", file}, {"reason", reason}});
   };
   if (nesting_depth(text) > kMaxJsonDepth) {
     throw invalid(fmt::format("it is nested more than {} deep", kMaxJsonDepth));

@@ -10,12 +10,13 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/errors/checkpoint.h"
 
 namespace quern::checkpoint {
 namespace {
 
 [[noreturn]] void unreadable(const std::string& path, std::string_view reason) {
-  throw Error(ErrorId::kCheckpointFileUnreadable, {{"file", path}, {"reason", reason}});
+  throw Error(errors::kCheckpointFileUnreadable, {{"file", path}, {"reason", reason}});
 }
 
 // An open regular file with its size.
@@ -85,7 +86,7 @@ void MappedFile::release(const std::byte* data, std::int64_t size) const noexcep
 std::string read_text_file(const std::string& path) {
   const OpenFile file(path);
   if (file.size > static_cast<std::size_t>(kMaxTextBytes)) {
-    throw Error(ErrorId::kCheckpointFileTooLarge,
+    throw Error(errors::kCheckpointFileTooLarge,
                 {{"file", path}, {"bytes", file.size}, {"limit", kMaxTextBytes}});
   }
   std::string text(file.size, '\0');

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/errors/checkpoint.h"
 
 namespace quern::checkpoint {
 namespace {
@@ -24,7 +25,7 @@ std::string reason(const std::string& path) {
   try {
     MappedFile file(path);
   } catch (const Error& error) {
-    EXPECT_EQ(error.id(), ErrorId::kCheckpointFileUnreadable);
+    EXPECT_EQ(error.id(), errors::kCheckpointFileUnreadable);
     EXPECT_EQ(error.field("file"), path);
     return std::string(error.field("reason"));
   }
@@ -64,7 +65,7 @@ TEST(ReadTextFile, RefusesHugeFiles) {
     read_text_file(path);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(error.id(), ErrorId::kCheckpointFileTooLarge);
+    EXPECT_EQ(error.id(), errors::kCheckpointFileTooLarge);
   }
   fs::remove(path);
 }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/errors/checkpoint.h"
 #include "checkpoint/json.h"
 #include "checkpoint/safetensors_header.h"
 
@@ -28,10 +29,10 @@ constexpr FileType kFileTypes[] = {
 std::string printable(std::string_view text) { return valid_utf8(text.substr(0, 80)); }
 
 Error type_error(const SafetensorsTensor& tensor, const std::string& file) {
-  return Error(ErrorId::kCheckpointTensorType, {{"tensor", printable(tensor.name)},
-                                                {"file", file},
-                                                {"type", printable(tensor.dtype)},
-                                                {"allowed", "F32, F16, BF16"}});
+  return Error(errors::kCheckpointTensorType, {{"tensor", printable(tensor.name)},
+                                               {"file", file},
+                                               {"type", printable(tensor.dtype)},
+                                               {"allowed", "F32, F16, BF16"}});
 }
 
 // Bytes that shape and dtype ask for.
@@ -40,7 +41,7 @@ std::uint64_t declared_bytes(const SafetensorsTensor& tensor, const std::string&
   if (type == std::end(kFileTypes)) throw type_error(tensor, file);
   const auto invalid = [&](std::string_view reason) {
     const std::span first(tensor.shape.begin(), std::min<std::size_t>(tensor.shape.size(), 16));
-    return Error(ErrorId::kCheckpointTensorShape,
+    return Error(errors::kCheckpointTensorShape,
                  {{"tensor", printable(tensor.name)},
                   {"file", file},
                   {"shape", fmt::format("[{}]", fmt::join(first, ", "))},
@@ -66,11 +67,11 @@ void check_ranges(const std::vector<SafetensorsTensor>& tensors, std::uint64_t d
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const SafetensorsTensor& tensor = tensors[i];
     const auto invalid = [&](std::string_view reason) {
-      return Error(ErrorId::kCheckpointSafetensorsRange, {{"tensor", printable(tensor.name)},
-                                                          {"file", file},
-                                                          {"begin", tensor.begin},
-                                                          {"end", tensor.end},
-                                                          {"reason", reason}});
+      return Error(errors::kCheckpointSafetensorsRange, {{"tensor", printable(tensor.name)},
+                                                         {"file", file},
+                                                         {"begin", tensor.begin},
+                                                         {"end", tensor.end},
+                                                         {"reason", reason}});
     };
     if (tensor.end < tensor.begin) throw invalid("it ends before it begins");
     const std::uint64_t bytes = declared_bytes(tensor, file);
@@ -85,7 +86,7 @@ void check_ranges(const std::vector<SafetensorsTensor>& tensors, std::uint64_t d
       throw invalid(fmt::format("there is a gap: nothing covers the bytes from {}", expected));
     }
     if (tensor.end > data_bytes) {
-      throw Error(ErrorId::kCheckpointTensorOutsideFile,
+      throw Error(errors::kCheckpointTensorOutsideFile,
                   {{"tensor", printable(tensor.name)},
                    {"file", file},
                    {"begin", fmt::format("{} + {}", data_begin, tensor.begin)},
@@ -96,7 +97,7 @@ void check_ranges(const std::vector<SafetensorsTensor>& tensors, std::uint64_t d
     expected = tensor.end;
   }
   if (expected != data_bytes) {
-    throw Error(ErrorId::kCheckpointSafetensorsHeader,
+    throw Error(errors::kCheckpointSafetensorsHeader,
                 {{"file", file},
                  {"field", "the data"},
                  {"value", fmt::format("{} bytes long", data_bytes)},
@@ -106,17 +107,17 @@ void check_ranges(const std::vector<SafetensorsTensor>& tensors, std::uint64_t d
 
 std::string_view header_text(std::span<const std::byte> bytes, const std::string& file) {
   const auto truncated = [&](std::string_view field, std::uint64_t offset, std::uint64_t needed) {
-    return Error(ErrorId::kCheckpointTruncated, {{"file", file},
-                                                 {"field", field},
-                                                 {"offset", offset},
-                                                 {"needed", needed},
-                                                 {"left", bytes.size() - offset}});
+    return Error(errors::kCheckpointTruncated, {{"file", file},
+                                                {"field", field},
+                                                {"offset", offset},
+                                                {"needed", needed},
+                                                {"left", bytes.size() - offset}});
   };
   if (bytes.size() < 8) throw truncated("header length", 0, 8);
   std::uint64_t length = 0;
   std::memcpy(&length, bytes.data(), sizeof(length));
   if (length > kMaxSafetensorsHeader) {
-    throw Error(ErrorId::kCheckpointSafetensorsHeader,
+    throw Error(errors::kCheckpointSafetensorsHeader,
                 {{"file", file},
                  {"field", "the header length at byte 0"},
                  {"value", length},
@@ -132,13 +133,13 @@ SafetensorsHeader parse_safetensors(std::span<const std::byte> bytes, const std:
   const std::string_view text = header_text(bytes, file);
   // nlohmann would skip a byte-order mark or white space; the format allows neither.
   if (text.empty() || text.front() != '{') {
-    throw Error(ErrorId::kCheckpointSafetensorsHeader, {{"file", file},
-                                                        {"field", "the first byte at 8"},
-                                                        {"value", printable(text.substr(0, 8))},
-                                                        {"expected", "an object"}});
+    throw Error(errors::kCheckpointSafetensorsHeader, {{"file", file},
+                                                       {"field", "the first byte at 8"},
+                                                       {"value", printable(text.substr(0, 8))},
+                                                       {"expected", "an object"}});
   }
   if (const auto zero = text.find('\0'); zero != text.npos) {  // ends the text for nlohmann
-    throw Error(ErrorId::kCheckpointSafetensorsHeader,
+    throw Error(errors::kCheckpointSafetensorsHeader,
                 {{"file", file},
                  {"field", fmt::format("the JSON at byte {}", zero + 8)},
                  {"value", "a zero byte"},
@@ -176,10 +177,10 @@ TensorInfo tensor_info(const SafetensorsTensor& tensor, const std::string& file)
 std::map<std::string, std::vector<std::string>> parse_safetensors_index(std::string_view text,
                                                                         const std::string& file) {
   const auto invalid = [&](std::string field, const nlohmann::json& value, std::string expected) {
-    return Error(ErrorId::kCheckpointIndexInvalid, {{"file", file},
-                                                    {"field", printable(field)},
-                                                    {"value", json_excerpt(value)},
-                                                    {"expected", expected}});
+    return Error(errors::kCheckpointIndexInvalid, {{"file", file},
+                                                   {"field", printable(field)},
+                                                   {"value", json_excerpt(value)},
+                                                   {"expected", expected}});
   };
   const nlohmann::json root = parse_json_object(text, file);
   const auto map = root.find("weight_map");

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/errors/checkpoint.h"
 
 namespace quern::checkpoint {
 namespace {
@@ -17,7 +18,7 @@ std::string printable(std::string_view text) { return valid_utf8(text.substr(0, 
 void SafetensorsHeaderEvents::fail(std::string field, std::string value,
                                    std::string_view expected) const {
   throw Error(
-      ErrorId::kCheckpointSafetensorsHeader,
+      errors::kCheckpointSafetensorsHeader,
       {{"file", file_}, {"field", field}, {"value", printable(value)}, {"expected", expected}});
 }
 
@@ -95,7 +96,7 @@ bool SafetensorsHeaderEvents::key(string_t& name) {
   if (depth_ == kRoot) {
     field_ = Field::kNone;
     if (!names_.insert(name).second) {
-      throw Error(ErrorId::kCheckpointTensorDuplicate,
+      throw Error(errors::kCheckpointTensorDuplicate,
                   {{"tensor", printable(name)}, {"file", file_}, {"other", "the same header"}});
     }
     metadata_ = name == "__metadata__";

@@ -7,6 +7,8 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/errors/base.h"
+#include "base/errors/checkpoint.h"
 
 namespace quern::checkpoint {
 namespace {
@@ -32,7 +34,7 @@ ErrorId refusal(const std::string& bytes) {
     return error.id();
   }
   ADD_FAILURE() << "not refused: " << bytes.substr(8, 200);
-  return ErrorId::kInternalError;
+  return errors::kInternalError;
 }
 
 std::string entry(const std::string& shape, const std::string& offsets,
@@ -82,17 +84,17 @@ TEST(Safetensors, RefusesBadRanges) {
   for (const auto& [shape, offsets] :
        {std::pair("[2]", "[8,0]"), std::pair("[2]", "[0,4]"), std::pair("[2]", "[0,1000000000000]"),
         std::pair("[2]", "[4,12]"), std::pair("[1]", "[0,8]")}) {
-    EXPECT_EQ(refusal(file_of(one(shape, offsets), 8)), ErrorId::kCheckpointSafetensorsRange)
+    EXPECT_EQ(refusal(file_of(one(shape, offsets), 8)), errors::kCheckpointSafetensorsRange)
         << offsets;
   }
-  EXPECT_EQ(refusal(file_of(one("[3]", "[0,12]"), 8)), ErrorId::kCheckpointTensorOutsideFile);
-  EXPECT_EQ(refusal(file_of(one("[2]", "[0,8]"), 9)), ErrorId::kCheckpointSafetensorsHeader);
+  EXPECT_EQ(refusal(file_of(one("[3]", "[0,12]"), 8)), errors::kCheckpointTensorOutsideFile);
+  EXPECT_EQ(refusal(file_of(one("[2]", "[0,8]"), 9)), errors::kCheckpointSafetensorsHeader);
   const std::string overlap =
       "{\"x\": " + entry("[2]", "[0,8]") + ", \"y\": " + entry("[2]", "[4,12]") + "}";
-  EXPECT_EQ(refusal(file_of(overlap, 12)), ErrorId::kCheckpointSafetensorsRange);
+  EXPECT_EQ(refusal(file_of(overlap, 12)), errors::kCheckpointSafetensorsRange);
   const std::string gap =
       "{\"x\": " + entry("[2]", "[0,8]") + ", \"y\": " + entry("[2]", "[12,20]") + "}";
-  EXPECT_EQ(refusal(file_of(gap, 20)), ErrorId::kCheckpointSafetensorsRange);
+  EXPECT_EQ(refusal(file_of(gap, 20)), errors::kCheckpointSafetensorsRange);
 }
 
 TEST(Safetensors, RefusesBadFields) {
@@ -117,43 +119,43 @@ TEST(Safetensors, RefusesBadFields) {
         R"({"__metadata__": {"a": {}}})",
         R"({"__metadata__": []})",
         "{\"x\": \"\xFF\"}"}) {
-    EXPECT_EQ(refusal(file_of(header, 8)), ErrorId::kCheckpointSafetensorsHeader) << header;
+    EXPECT_EQ(refusal(file_of(header, 8)), errors::kCheckpointSafetensorsHeader) << header;
   }
   for (const char* offsets :
        {"[NaN,8]", "[-1,7]", "[-0,8]", "[0,8.0]", "[1.5,9.5]", "[0]", "[0,8,8]", "[]", "[[0,8]]",
         "8", "null", "[0,\"8\"]", "{}", "[0,18446744073709551616]"}) {
-    EXPECT_EQ(refusal(file_of(one("[2]", offsets), 8)), ErrorId::kCheckpointSafetensorsHeader)
+    EXPECT_EQ(refusal(file_of(one("[2]", offsets), 8)), errors::kCheckpointSafetensorsHeader)
         << offsets;
   }
   for (const char* shape : {"[-2]", "[2.0]", "2", "null", "[[2]]", "[true]"}) {
-    EXPECT_EQ(refusal(file_of(one(shape, "[0,8]"), 8)), ErrorId::kCheckpointSafetensorsHeader)
+    EXPECT_EQ(refusal(file_of(one(shape, "[0,8]"), 8)), errors::kCheckpointSafetensorsHeader)
         << shape;
   }
   EXPECT_EQ(refusal(file_of("{}" + std::string(1, '\0') + "x", 0)),
-            ErrorId::kCheckpointSafetensorsHeader);
+            errors::kCheckpointSafetensorsHeader);
   EXPECT_EQ(refusal(file_of(one("[4294967296,4294967296]", "[0,8]"), 8)),
-            ErrorId::kCheckpointTensorShape);
+            errors::kCheckpointTensorShape);
   EXPECT_EQ(refusal(file_of(one("[0,18446744073709551615]", "[0,0]"), 0)),
-            ErrorId::kCheckpointTensorShape);
-  EXPECT_EQ(refusal(file_of(one("[3]", "[0,2]", "\"F4\""), 2)), ErrorId::kCheckpointTensorShape);
-  EXPECT_EQ(refusal(file_of(one("[2]", "[0,8]", "\"F33\""), 8)), ErrorId::kCheckpointTensorType);
-  EXPECT_EQ(refusal(file_of(one("[2]", "[0,8]", "3"), 8)), ErrorId::kCheckpointSafetensorsHeader);
+            errors::kCheckpointTensorShape);
+  EXPECT_EQ(refusal(file_of(one("[3]", "[0,2]", "\"F4\""), 2)), errors::kCheckpointTensorShape);
+  EXPECT_EQ(refusal(file_of(one("[2]", "[0,8]", "\"F33\""), 8)), errors::kCheckpointTensorType);
+  EXPECT_EQ(refusal(file_of(one("[2]", "[0,8]", "3"), 8)), errors::kCheckpointSafetensorsHeader);
 }
 
 TEST(Safetensors, RefusesNamesThatStandTwice) {
   const std::string twice =
       "{\"x\": " + entry("[2]", "[0,8]") + ", \"x\": " + entry("[2]", "[8,16]") + "}";
-  EXPECT_EQ(refusal(file_of(twice, 16)), ErrorId::kCheckpointTensorDuplicate);
+  EXPECT_EQ(refusal(file_of(twice, 16)), errors::kCheckpointTensorDuplicate);
   EXPECT_EQ(refusal(file_of(R"({"__metadata__": {}, "__metadata__": {}})", 0)),
-            ErrorId::kCheckpointTensorDuplicate);
+            errors::kCheckpointTensorDuplicate);
 }
 
 TEST(Safetensors, RefusesDeepNestingWithoutRecursion) {
   std::string deep;
   for (int i = 0; i < 100000; ++i) deep += "{\"a\":";
-  EXPECT_EQ(refusal(file_of(deep, 0)), ErrorId::kCheckpointSafetensorsHeader);
+  EXPECT_EQ(refusal(file_of(deep, 0)), errors::kCheckpointSafetensorsHeader);
   EXPECT_EQ(refusal(file_of("{\"x\": {\"y\": " + std::string(100000, '['), 0)),
-            ErrorId::kCheckpointSafetensorsHeader);
+            errors::kCheckpointSafetensorsHeader);
 }
 
 TEST(Safetensors, RefusesEveryPrefix) {
@@ -169,11 +171,11 @@ TEST(Safetensors, RefusesAbsurdHeaderLengths) {
        {std::uint64_t{1} << 63, std::uint64_t{1} << 40, UINT64_MAX, std::uint64_t{100'000'001}}) {
     std::string bytes(16, ' ');
     std::memcpy(bytes.data(), &length, 8);
-    EXPECT_EQ(refusal(bytes), ErrorId::kCheckpointSafetensorsHeader) << length;
+    EXPECT_EQ(refusal(bytes), errors::kCheckpointSafetensorsHeader) << length;
   }
   std::string bytes(16, '\0');
   bytes[0] = 9;
-  EXPECT_EQ(refusal(bytes), ErrorId::kCheckpointTruncated);
+  EXPECT_EQ(refusal(bytes), errors::kCheckpointTruncated);
 }
 
 TEST(Safetensors, RefusesTypesThatAreNotServedWhenAsked) {
@@ -182,7 +184,7 @@ TEST(Safetensors, RefusesTypesThatAreNotServedWhenAsked) {
     tensor_info(header.tensors[0], "f");
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(error.id(), ErrorId::kCheckpointTensorType);
+    EXPECT_EQ(error.id(), errors::kCheckpointTensorType);
     EXPECT_THAT(error.what(), HasSubstr("tensor x in f: I64"));
   }
 }
@@ -201,7 +203,7 @@ TEST(SafetensorsIndex, RefusesPathsAndOtherShapes) {
       parse_safetensors_index(text, "i");
       ADD_FAILURE() << text;
     } catch (const Error& error) {
-      EXPECT_EQ(error.id(), ErrorId::kCheckpointIndexInvalid) << text;
+      EXPECT_EQ(error.id(), errors::kCheckpointIndexInvalid) << text;
     }
   }
 }

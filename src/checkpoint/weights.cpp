@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/errors/checkpoint.h"
 
 namespace quern::checkpoint {
 
@@ -13,9 +14,9 @@ void MappedWeights::add(TensorInfo info, std::uint64_t begin) {
   const Place place{infos_.size(), files_.size() - 1, file.bytes().data() + begin};
   const auto [other, fresh] = places_.try_emplace(info.name, place);
   if (!fresh) {
-    throw Error(ErrorId::kCheckpointTensorDuplicate, {{"tensor", info.name},
-                                                      {"file", files_[other->second.file].path()},
-                                                      {"other", file.path()}});
+    throw Error(errors::kCheckpointTensorDuplicate, {{"tensor", info.name},
+                                                     {"file", files_[other->second.file].path()},
+                                                     {"other", file.path()}});
   }
   infos_.push_back(std::move(info));
 }

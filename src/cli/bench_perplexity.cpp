@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/errors/engine.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "engine/benchmark.h"
@@ -17,7 +18,7 @@ namespace quern::cli {
 int bench_perplexity_command(const Options& options) {
   std::ifstream file(options.file, std::ios::binary);
   const std::string text((std::istreambuf_iterator<char>(file)), {});
-  if (!file) throw Error(ErrorId::kFileUnreadable, {{"file", options.file}});
+  if (!file) throw Error(errors::kFileUnreadable, {{"file", options.file}});
   Progress progress("Loading");
   EngineOptions engine_options = options.engine;
   engine_options.on_progress = progress.callback();

@@ -19,6 +19,8 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/errors/base.h"
+#include "base/errors/cli.h"
 #include "cli/commands.h"
 #include "cli/print_error.h"
 #include "quern/engine.h"
@@ -77,8 +79,7 @@ class Terminal {
   Terminal()
       : edit_(el_init("quern", stdin, stdout, stderr), el_end),
         history_(history_init(), history_end) {
-    if (!edit_ || !history_)
-      throw Error(ErrorId::kOutOfMemory, {{"what", "editing"}, {"bytes", 0}});
+    if (!edit_ || !history_) throw Error(errors::kOutOfMemory, {{"what", "editing"}, {"bytes", 0}});
     HistEvent event;
     history(history_.get(), &event, H_SETSIZE, 1000);
     el_set(
@@ -185,7 +186,7 @@ class Conversation {
       if (event->finish_reason == FinishReason::kNone) continue;
       std::puts(event->finish_reason == FinishReason::kCancelled ? " [stopped]" : "");
       if (event->finish_reason == FinishReason::kError) {
-        throw Error(ErrorId::kAnswerFailed,
+        throw Error(errors::kAnswerFailed,
                     {{"id", event->error_id}, {"reason", event->error_message}});
       }
     }

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/errors/cli.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
 
@@ -58,7 +59,7 @@ int generate_command(const Options& options) {
     }
     if (event->finish_reason == FinishReason::kNone) continue;
     if (event->finish_reason == FinishReason::kError) {
-      throw Error(ErrorId::kAnswerFailed,
+      throw Error(errors::kAnswerFailed,
                   {{"id", event->error_id}, {"reason", event->error_message}});
     }
     if (options.json) {

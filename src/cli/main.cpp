@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/errors/base.h"
+#include "base/errors/cli.h"
 #include "base/log.h"
 #include "cli/commands.h"
 #include "cli/options.h"
@@ -83,9 +85,9 @@ int guarded(int argc, char** argv) {
   } catch (const Error& error) {
     print_error(error);
   } catch (const std::bad_alloc&) {
-    std::fprintf(stderr, "error[%s]: Not enough memory.\n", error_entry(ErrorId::kOutOfMemory).id);
+    std::fprintf(stderr, "error[%s]: Not enough memory.\n", error_entry(errors::kOutOfMemory).id);
   } catch (const std::exception& failure) {
-    print_error(Error(ErrorId::kUnexpectedFailure, {{"what", failure.what()}}));
+    print_error(Error(errors::kUnexpectedFailure, {{"what", failure.what()}}));
   }
   return 1;
 }
@@ -101,7 +103,7 @@ int main(int argc, char** argv) {
   if (const char* feature = quern::cli::missing_cpu_feature()) {
     std::fprintf(stderr,
                  "error[%s]: This processor is too old: quern needs x86-64-v2, and it lacks %s.\n",
-                 quern::kErrorEntries[static_cast<int>(quern::ErrorId::kCpuTooOld)].id, feature);
+                 quern::error_entry(quern::errors::kCpuTooOld).id, feature);
     return 1;
   }
   return quern::cli::guarded(argc, argv);

@@ -9,6 +9,8 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "base/errors/base.h"
+#include "base/errors/cli.h"
 #include "base/nearest.h"
 
 namespace quern::cli {
@@ -18,7 +20,7 @@ constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
 [[noreturn]] void refuse(const std::string& flag, const std::string& value,
                          const std::string& allowed) {
-  throw Error(ErrorId::kInvalidFlagValue,
+  throw Error(errors::kInvalidFlagValue,
               {{"flag", flag}, {"value", value}, {"allowed", allowed}, {"param", flag}});
 }
 
@@ -279,20 +281,20 @@ void refuse_extras(const CLI::App* app) {
   for (const std::string& extra : extras) {
     if (extra.size() < 2 || extra[0] != '-') continue;
     const std::string flag = extra.substr(0, extra.find('='));
-    throw Error(ErrorId::kUnknownFlag, {{"flag", flag},
-                                        {"command", full_name(app)},
-                                        {"suggestion", did_you_mean(flag, flags_of(app))},
-                                        {"param", flag},
-                                        {"hint", help}});
+    throw Error(errors::kUnknownFlag, {{"flag", flag},
+                                       {"command", full_name(app)},
+                                       {"suggestion", did_you_mean(flag, flags_of(app))},
+                                       {"param", flag},
+                                       {"hint", help}});
   }
   const std::vector<std::string> commands = commands_of(app);
   if (!commands.empty()) {
-    throw Error(ErrorId::kUnknownCommand, {{"word", extras[0]},
-                                           {"command", full_name(app)},
-                                           {"suggestion", did_you_mean(extras[0], commands)},
-                                           {"hint", help}});
+    throw Error(errors::kUnknownCommand, {{"word", extras[0]},
+                                          {"command", full_name(app)},
+                                          {"suggestion", did_you_mean(extras[0], commands)},
+                                          {"hint", help}});
   }
-  throw Error(ErrorId::kUnexpectedArgument,
+  throw Error(errors::kUnexpectedArgument,
               {{"argument", extras[0]},
                {"command", full_name(app)},
                {"hint", "words that belong together stand in quotes; " + help}});
@@ -302,7 +304,7 @@ void refuse_extras(const CLI::App* app) {
 void require_arguments(Command command, const CLI::App* app, const Options& options) {
   const auto need = [&](const std::string& value, const char* what) {
     if (value.empty()) {
-      throw Error(ErrorId::kMissingArgument, {{"command", full_name(app)}, {"what", what}});
+      throw Error(errors::kMissingArgument, {{"command", full_name(app)}, {"what", what}});
     }
   };
   if (command == Command::kGenerate) need(options.prompt, "a prompt in quotes");
@@ -334,7 +336,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
     return line;
   } catch (const CLI::ParseError&) {
     // Values are ours to check, so what is left is a flag at the end without its value.
-    throw Error(ErrorId::kMissingFlagValue,
+    throw Error(errors::kMissingFlagValue,
                 {{"flag", arguments.empty() ? "the last flag" : arguments.back()}});
   }
   const CLI::App* chosen = &program;
@@ -345,9 +347,9 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   }
   for (const CLI::App* app = chosen; app != nullptr; app = app->get_parent()) refuse_extras(app);
   if (line.command == Command::kNone) {
-    throw Error(ErrorId::kMissingCommand, {{"command", full_name(chosen)},
-                                           {"commands", join(commands_of(chosen))},
-                                           {"hint", "see `" + full_name(chosen) + " --help`"}});
+    throw Error(errors::kMissingCommand, {{"command", full_name(chosen)},
+                                          {"commands", join(commands_of(chosen))},
+                                          {"hint", "see `" + full_name(chosen) + " --help`"}});
   }
   require_arguments(line.command, chosen, line.options);
   return line;
@@ -378,7 +380,7 @@ std::string default_model_path() {
   std::error_code failed;
   if (path.empty() || !std::filesystem::exists(path, failed)) {
     throw Error(
-        ErrorId::kDefaultModelMissing,
+        errors::kDefaultModelMissing,
         {{"path", path.empty() ? "neither HOME nor XDG_CACHE_HOME is set" : path},
          {"param", "--model"},
          {"hint",

@@ -68,7 +68,7 @@ struct CommandLine {
 };
 
 // `arguments` without the program's name. Every value is range-checked; the model path stays empty
-// where none was given. Throws: the ids of catalog/entries/cli.json, kInvalidFlagValue.
+// where none was given. Throws: the ids of catalog/entries/cli, kInvalidFlagValue.
 CommandLine parse_command_line(const std::vector<std::string>& arguments);
 
 // The sampling flags of generate and chat; what was not given keeps the engine's default.

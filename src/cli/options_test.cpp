@@ -7,6 +7,8 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "base/errors/base.h"
+#include "base/errors/cli.h"
 #include "base/nearest.h"
 
 namespace quern::cli {
@@ -121,32 +123,32 @@ TEST(CommandLine, TakesSamplingFlagsOverTheDefaults) {
 }
 
 TEST(CommandLine, SuggestsTheNearestFlag) {
-  expect_refused({"serve", "--atention-backend", "fa3"}, ErrorId::kUnknownFlag,
+  expect_refused({"serve", "--atention-backend", "fa3"}, errors::kUnknownFlag,
                  "--atention-backend is not a flag of `quern serve`; did you mean "
                  "--attention-backend?");
-  expect_refused({"bench", "latency", "--prefil=4"}, ErrorId::kUnknownFlag,
+  expect_refused({"bench", "latency", "--prefil=4"}, errors::kUnknownFlag,
                  "--prefil is not a flag of `quern bench latency`; did you mean --prefill?");
-  expect_refused({"serve", "--zzzzzzzzzzzz"}, ErrorId::kUnknownFlag,
+  expect_refused({"serve", "--zzzzzzzzzzzz"}, errors::kUnknownFlag,
                  "--zzzzzzzzzzzz is not a flag of `quern serve`.");
-  expect_refused({"--port", "1"}, ErrorId::kUnknownFlag, "--port is not a flag of `quern`.");
+  expect_refused({"--port", "1"}, errors::kUnknownFlag, "--port is not a flag of `quern`.");
 }
 
 TEST(CommandLine, SuggestsTheNearestCommand) {
-  expect_refused({"srve"}, ErrorId::kUnknownCommand,
+  expect_refused({"srve"}, errors::kUnknownCommand,
                  "'srve' is not a command of `quern`; did you mean serve?");
-  expect_refused({"bench", "latncy"}, ErrorId::kUnknownCommand,
+  expect_refused({"bench", "latncy"}, errors::kUnknownCommand,
                  "'latncy' is not a command of `quern bench`; did you mean latency?");
 }
 
 TEST(CommandLine, RefusesWhatIsMissingOrTooMuch) {
-  expect_refused({"bench"}, ErrorId::kMissingCommand,
+  expect_refused({"bench"}, errors::kMissingCommand,
                  "`quern bench` needs a command: latency, perplexity.");
-  expect_refused({"generate"}, ErrorId::kMissingArgument,
+  expect_refused({"generate"}, errors::kMissingArgument,
                  "`quern generate` needs a prompt in quotes.");
-  expect_refused({"generate", "Hello", "there"}, ErrorId::kUnexpectedArgument,
+  expect_refused({"generate", "Hello", "there"}, errors::kUnexpectedArgument,
                  "`quern generate` does not expect the argument 'there'.");
-  expect_refused({"serve", "--port"}, ErrorId::kMissingFlagValue, "--port needs a value.");
-  EXPECT_EQ(refusal({})->id(), ErrorId::kMissingCommand);
+  expect_refused({"serve", "--port"}, errors::kMissingFlagValue, "--port needs a value.");
+  EXPECT_EQ(refusal({})->id(), errors::kMissingCommand);
 }
 
 TEST(CommandLine, RefusesValuesOutOfRange) {
@@ -174,7 +176,7 @@ TEST(CommandLine, RefusesValuesOutOfRange) {
   for (const auto& arguments : bad) {
     const auto error = refusal(arguments);
     ASSERT_TRUE(error) << arguments.back();
-    EXPECT_EQ(error->id(), ErrorId::kInvalidFlagValue) << error->message();
+    EXPECT_EQ(error->id(), errors::kInvalidFlagValue) << error->message();
   }
   EXPECT_EQ(refusal({"serve", "--port", "70000"})->message(),
             "--port: '70000' is not a valid value. Allowed: an integer from 0 to 65535.");
@@ -219,7 +221,7 @@ TEST(DefaultModel, TellsHowToFetchItWhereItIsMissing) {
     default_model_path();
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(error.id(), ErrorId::kDefaultModelMissing);
+    EXPECT_EQ(error.id(), errors::kDefaultModelMissing);
     EXPECT_NE(error.message().find("/nonexistent/quern/models/"), std::string::npos);
     EXPECT_NE(error.field("hint").find("make model"), std::string::npos);
   }

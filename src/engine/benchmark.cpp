@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/errors/base.h"
+#include "base/errors/engine.h"
 #include "kernels/aligned_buffer.h"
 
 namespace quern::engine {
@@ -84,7 +86,7 @@ std::int32_t best_of(const float* logits, std::int64_t vocab) {
 
 void check_latency_plan(const LoadedModel& loaded, const LatencyPlan& plan) {
   const auto refuse = [&](std::string_view flag, std::int64_t value, std::string allowed) {
-    throw Error(ErrorId::kInvalidFlagValue,
+    throw Error(errors::kInvalidFlagValue,
                 {{"flag", flag}, {"value", value}, {"allowed", std::move(allowed)}});
   };
   const EngineInfo& info = loaded.info;
@@ -163,7 +165,7 @@ double measure_read_bandwidth(ThreadPool& pool) {
 
 Perplexity measure_perplexity(LoadedModel& loaded, std::string_view text) {
   const auto ids = loaded.tokenizer->encode(text, false);
-  if (ids.size() < 2) throw Error(ErrorId::kPromptEmpty);
+  if (ids.size() < 2) throw Error(errors::kPromptEmpty);
   const auto vocab = static_cast<size_t>(loaded.info.vocab);
   const auto count = static_cast<std::int64_t>(ids.size());
   const std::int64_t window =
@@ -192,7 +194,7 @@ Perplexity measure_perplexity(LoadedModel& loaded, std::string_view text) {
     }
   }
   if (!std::isfinite(loss)) {
-    throw Error(ErrorId::kNumericFault, {{"step", predicted}, {"position", predicted}});
+    throw Error(errors::kNumericFault, {{"step", predicted}, {"position", predicted}});
   }
   return {std::exp(loss / static_cast<double>(predicted)), count};
 }

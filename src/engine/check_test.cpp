@@ -6,6 +6,7 @@
 #include <set>
 
 #include "attention/select.h"
+#include "base/errors/attention.h"
 #include "checkpoint/checkpoint.h"
 
 namespace quern::engine {
@@ -41,26 +42,26 @@ void expect_refused(const CheckOptions& options, ErrorId id, const std::string& 
 }
 
 TEST(Check, RefusesMlaModelsOnTrtllmMha) {
-  expect_refused(options_for("deepseek_v3", "trtllm_mha"), ErrorId::kTrtllmMhaMlaModel,
+  expect_refused(options_for("deepseek_v3", "trtllm_mha"), errors::kTrtllmMhaMlaModel,
                  "trtllm_mha backend can only be used with non-MLA models.");
 }
 
 TEST(Check, RefusesLlamaOnMlaBackends) {
   for (const std::string name :
        {"trtllm_mla", "cutedsl_mla", "tokenspeed_mla", "flashmla", "cutlass_mla"}) {
-    expect_refused(options_for("llama", name), ErrorId::kMlaBackendOnly,
+    expect_refused(options_for("llama", name), errors::kMlaBackendOnly,
                    name + " backend can only be used with MLA models.");
   }
 }
 
 TEST(Check, RefusesWhatHpcOpsCannotDo) {
-  expect_refused(options_for("deepseek_v2", "hpc_ops"), ErrorId::kHpcOpsMlaModel,
+  expect_refused(options_for("deepseek_v2", "hpc_ops"), errors::kHpcOpsMlaModel,
                  "hpc_ops backend can only be used with non-MLA models.");
-  expect_refused(options_for("bart", "hpc_ops"), ErrorId::kHpcOpsCrossAttention,
+  expect_refused(options_for("bart", "hpc_ops"), errors::kHpcOpsCrossAttention,
                  "Cross attention is not supported in the hpc_ops attention backend.");
   CheckOptions speculative = options_for("llama", "hpc_ops");
   speculative.speculative_algorithm = "NGRAM";
-  expect_refused(speculative, ErrorId::kHpcOpsSpeculative,
+  expect_refused(speculative, errors::kHpcOpsSpeculative,
                  "hpc_ops backend does not support speculative decoding for now.");
 }
 
@@ -87,7 +88,7 @@ TEST(Check, RefusesUnknownWords) {
   options = options_for("llama");
   options.kv_cache_dtype = "nosuch";
   EXPECT_THROW(check(options), Error);
-  expect_refused(options_for("llama", "nosuch"), ErrorId::kInvalidAttentionBackend,
+  expect_refused(options_for("llama", "nosuch"), errors::kInvalidAttentionBackend,
                  "Invalid attention backend: nosuch");
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/errors/engine.h"
 #include "base/log.h"
 #include "engine/output_stream.h"
 #include "engine/sampler.h"
@@ -76,7 +77,7 @@ class EngineImpl final : public Engine {
     command.sampling = request.sampling;
     command.sink = std::move(sink);
     const std::lock_guard lock(mutex_);
-    if (draining_ || stopping_) throw Error(ErrorId::kEngineStopping);
+    if (draining_ || stopping_) throw Error(errors::kEngineStopping);
     const RequestId id = command.id = ++last_id_;
     commands_.push_back(std::move(command));
     ++submitted_;
@@ -117,7 +118,7 @@ class EngineImpl final : public Engine {
   std::vector<std::int32_t> tokenize(const Request& request) const override {
     const int forms =
         (request.prompt ? 1 : 0) + (request.token_ids ? 1 : 0) + (request.messages ? 1 : 0);
-    if (forms != 1) throw Error(ErrorId::kRequestFormInvalid, {{"count", forms}});
+    if (forms != 1) throw Error(errors::kRequestFormInvalid, {{"count", forms}});
     std::vector<std::int32_t> ids;
     if (request.prompt) {
       ids = loaded_.tokenizer->encode(*request.prompt, true);
@@ -127,11 +128,11 @@ class EngineImpl final : public Engine {
       ids = *request.token_ids;
       for (size_t i = 0; i < ids.size(); ++i) {
         if (ids[i] >= 0 && ids[i] < loaded_.info.vocab) continue;
-        throw Error(ErrorId::kTokenIdOutOfRange,
+        throw Error(errors::kTokenIdOutOfRange,
                     {{"id", ids[i]}, {"position", i}, {"last", loaded_.info.vocab - 1}});
       }
     }
-    if (ids.empty()) throw Error(ErrorId::kPromptEmpty, {{"param", "prompt"}});
+    if (ids.empty()) throw Error(errors::kPromptEmpty, {{"param", "prompt"}});
     return ids;
   }
 
@@ -142,12 +143,12 @@ class EngineImpl final : public Engine {
  private:
   void check_length(std::int64_t tokens) const {
     if (tokens >= loaded_.info.context_length) {
-      throw Error(ErrorId::kContextLengthExceeded,
+      throw Error(errors::kContextLengthExceeded,
                   {{"tokens", tokens}, {"limit", loaded_.info.context_length}});
     }
     if (!scheduler_.fits(tokens)) {
       throw Error(
-          ErrorId::kCacheTooSmall,
+          errors::kCacheTooSmall,
           {{"tokens", tokens}, {"limit", loaded_.info.pages_total * loaded_.info.page_size}});
     }
   }
@@ -239,7 +240,7 @@ class EngineImpl final : public Engine {
     const auto token = sampler_.sample(logits, request.sampling, request.seed,
                                        static_cast<std::uint64_t>(position));
     if (!token) {
-      fail(id, Error(ErrorId::kNumericFault,
+      fail(id, Error(errors::kNumericFault,
                      {{"step", request.completion_tokens + 1}, {"position", position}}));
       return;
     }
@@ -299,7 +300,7 @@ class EngineImpl final : public Engine {
   void fail_step(const std::string& what) {
     log().error("step failed: {}", what);
     for (RequestId id : scheduler_.planned()) {
-      fail(id, Error(ErrorId::kStepFailed, {{"what", what}}));
+      fail(id, Error(errors::kStepFailed, {{"what", what}}));
     }
   }
 

@@ -12,6 +12,10 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/errors/attention.h"
+#include "base/errors/base.h"
+#include "base/errors/checkpoint.h"
+#include "base/errors/engine.h"
 #include "kernels/test_safetensors.h"
 
 namespace quern {
@@ -59,7 +63,7 @@ ErrorId refusal(Engine& engine, const Request& request) {
   } catch (const Error& error) {
     return error.id();
   }
-  return ErrorId::kInternalError;
+  return errors::kInternalError;
 }
 
 std::vector<std::int32_t> ids_of(int count, int seed = 0) {
@@ -130,13 +134,13 @@ TEST(Engine, RefusesWhatItCannotServe) {
   o.context_length = 100;
   o.max_total_tokens = 64;
   auto engine = Engine::open(o);
-  EXPECT_EQ(refusal(*engine, Request{}), ErrorId::kRequestFormInvalid);
-  EXPECT_EQ(refusal(*engine, ids_request({}, 1)), ErrorId::kPromptEmpty);
-  EXPECT_EQ(refusal(*engine, ids_request({512}, 1)), ErrorId::kTokenIdOutOfRange);
-  EXPECT_EQ(refusal(*engine, ids_request({-1}, 1)), ErrorId::kTokenIdOutOfRange);
-  EXPECT_EQ(refusal(*engine, ids_request(ids_of(100), 1)), ErrorId::kContextLengthExceeded);
-  EXPECT_EQ(refusal(*engine, ids_request(ids_of(64), 1)), ErrorId::kCacheTooSmall);
-  EXPECT_EQ(refusal(*engine, ids_request({5}, 1, {.top_p = 2})), ErrorId::kSamplingParamInvalid);
+  EXPECT_EQ(refusal(*engine, Request{}), errors::kRequestFormInvalid);
+  EXPECT_EQ(refusal(*engine, ids_request({}, 1)), errors::kPromptEmpty);
+  EXPECT_EQ(refusal(*engine, ids_request({512}, 1)), errors::kTokenIdOutOfRange);
+  EXPECT_EQ(refusal(*engine, ids_request({-1}, 1)), errors::kTokenIdOutOfRange);
+  EXPECT_EQ(refusal(*engine, ids_request(ids_of(100), 1)), errors::kContextLengthExceeded);
+  EXPECT_EQ(refusal(*engine, ids_request(ids_of(64), 1)), errors::kCacheTooSmall);
+  EXPECT_EQ(refusal(*engine, ids_request({5}, 1, {.top_p = 2})), errors::kSamplingParamInvalid);
   EXPECT_EQ(engine->stats().requests_total, 0);
 }
 
@@ -162,21 +166,21 @@ TEST(Engine, RefusesFlagsBeforeWeights) {
     } catch (const Error& error) {
       return error.id();
     }
-    return ErrorId::kInternalError;
+    return errors::kInternalError;
   };
   auto o = options();
   o.context_length = 4096;
-  EXPECT_EQ(error_of(o), ErrorId::kContextLengthTooLarge);
+  EXPECT_EQ(error_of(o), errors::kContextLengthTooLarge);
   o = options();
   o.dtype = "int3";
-  EXPECT_EQ(error_of(o), ErrorId::kInvalidFlagValue);
+  EXPECT_EQ(error_of(o), errors::kInvalidFlagValue);
   o = options();
   o.kv_cache_dtype = "nosuch";
-  EXPECT_EQ(error_of(o), ErrorId::kInvalidFlagValue);
+  EXPECT_EQ(error_of(o), errors::kInvalidFlagValue);
   o = options();
   o.attention_backend = "nosuch";
-  EXPECT_EQ(error_of(o), ErrorId::kInvalidAttentionBackend);
-  EXPECT_EQ(error_of(options("/nonexistent/model.gguf")), ErrorId::kModelNotFound);
+  EXPECT_EQ(error_of(o), errors::kInvalidAttentionBackend);
+  EXPECT_EQ(error_of(options("/nonexistent/model.gguf")), errors::kModelNotFound);
 }
 
 TEST(Engine, StopsAtStopTokensAndStopStrings) {
@@ -226,7 +230,7 @@ TEST(Engine, DrainFinishesWhatRunsAndRefusesTheRest) {
   auto stream = engine->submit(ids_request(ids_of(5), 40));
   engine->drain(std::chrono::seconds(30));
   EXPECT_EQ(collect(std::move(stream)).ids.size(), 40u);
-  EXPECT_EQ(refusal(*engine, ids_request({5}, 1)), ErrorId::kEngineStopping);
+  EXPECT_EQ(refusal(*engine, ids_request({5}, 1)), errors::kEngineStopping);
   engine = Engine::open(options());
   stream = engine->submit(ids_request(ids_of(5), 1900));
   engine->drain(std::chrono::milliseconds(1));

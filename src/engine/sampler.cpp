@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/errors/engine.h"
 
 namespace quern::engine {
 namespace {
@@ -21,7 +22,7 @@ std::uint64_t mix(std::uint64_t x) {
 
 void require(bool fine, std::string_view param, std::string_view expected, double actual) {
   if (fine) return;
-  throw Error(ErrorId::kSamplingParamInvalid,
+  throw Error(errors::kSamplingParamInvalid,
               {{"param", param}, {"expected", expected}, {"actual", actual}});
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/errors/engine.h"
 
 namespace quern::engine {
 namespace {
@@ -83,7 +84,7 @@ TEST(Sampler, RefusesParametersOutOfRange) {
     try {
       Sampler::check(params);
     } catch (const Error& error) {
-      return error.id() == ErrorId::kSamplingParamInvalid;
+      return error.id() == errors::kSamplingParamInvalid;
     }
     return false;
   };

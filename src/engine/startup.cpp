@@ -5,6 +5,8 @@
 
 #include "base/cpu_features.h"
 #include "base/error.h"
+#include "base/errors/base.h"
+#include "base/errors/engine.h"
 #include "base/log.h"
 #include "kernels/ops.h"
 
@@ -21,13 +23,13 @@ kernels::PackMode pack_mode(const std::string& dtype) {
   const auto parsed = parse_float_dtype(dtype);
   if (parsed == DType::kF32) return kernels::PackMode::kF32;
   if (parsed == DType::kBF16) return kernels::PackMode::kBF16;
-  throw Error(ErrorId::kInvalidFlagValue,
+  throw Error(errors::kInvalidFlagValue,
               {{"flag", "--dtype"}, {"value", dtype}, {"allowed", "auto, bfloat16, float32"}});
 }
 
 std::int64_t context_length(const EngineOptions& options, const ModelConfig& config) {
   if (options.context_length > config.context_length) {
-    throw Error(ErrorId::kContextLengthTooLarge,
+    throw Error(errors::kContextLengthTooLarge,
                 {{"asked", options.context_length}, {"limit", config.context_length}});
   }
   return options.context_length > 0 ? options.context_length : config.context_length;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/errors/base.h"
 
 namespace quern::kernels {
 namespace {
@@ -22,7 +23,7 @@ AlignedBuffer::AlignedBuffer(std::int64_t bytes) : size_(bytes) {
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapping_ == MAP_FAILED) {
     mapping_ = nullptr;
-    throw Error(ErrorId::kOutOfMemory, {{"what", "a buffer"}, {"bytes", bytes}});
+    throw Error(errors::kOutOfMemory, {{"what", "a buffer"}, {"bytes", bytes}});
   }
   const auto address = reinterpret_cast<std::uintptr_t>(mapping_);
   data_ = reinterpret_cast<std::byte*>((address + align - 1) / align * align);

@@ -5,6 +5,7 @@
 
 #include "base/cpu_features.h"
 #include "base/error.h"
+#include "base/errors/base.h"
 
 namespace quern::kernels {
 
@@ -30,7 +31,7 @@ const Ops& ops() {
                          : word == "avx512" ? ops_for(Isa::kAvx512)
                                             : nullptr;
       if (table) return *table;
-      throw Error(ErrorId::kInvalidFlagValue,
+      throw Error(errors::kInvalidFlagValue,
                   {{"flag", "QUERN_ISA"}, {"value", word}, {"allowed", kAllowed}});
     }
     for (Isa isa : {Isa::kAvx512, Isa::kAvx2}) {

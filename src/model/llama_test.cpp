@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/errors/model.h"
 #include "kernels/test_safetensors.h"
 #include "model/test_runner.h"
 
@@ -156,7 +157,7 @@ TEST(Families, RefuseWhatTheyDoNotServe) {
     find_family(config);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(error.id(), ErrorId::kModelFamilyNotServed);
+    EXPECT_EQ(error.id(), errors::kModelFamilyNotServed);
     EXPECT_NE(error.message().find("LlamaForCausalLM"), std::string::npos);
   }
   const ModelConfig good = checkpoint::read_metadata(kModels + "llama").config;
@@ -168,8 +169,8 @@ TEST(Families, RefuseWhatTheyDoNotServe) {
     try {
       family.check(bad);
     } catch (const Error& error) {
-      return error.id() == ErrorId::kModelFeatureNotServed ||
-             error.id() == ErrorId::kModelConfigMismatch;
+      return error.id() == errors::kModelFeatureNotServed ||
+             error.id() == errors::kModelConfigMismatch;
     }
     return false;
   };

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/errors/model.h"
 #include "model/families/llama.h"
 
 namespace quern::model {
@@ -19,7 +20,7 @@ const Family& find_family(const ModelConfig& config) {
     if (std::find(names.begin(), names.end(), config.architecture) != names.end()) return family;
     served.insert(served.end(), names.begin(), names.end());
   }
-  throw Error(ErrorId::kModelFamilyNotServed,
+  throw Error(errors::kModelFamilyNotServed,
               {{"architecture", config.architecture},
                {"served", fmt::format("{}", fmt::join(served, ", "))}});
 }

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/errors/model.h"
 #include "kernels/decode_blocks.h"
 
 namespace quern::model {
@@ -18,10 +19,10 @@ bool WeightLoader::has(const std::string& name) const { return weights_.find(nam
 TensorView WeightLoader::take(const std::string& name, const std::vector<std::int64_t>& shape) {
   const auto tensor = weights_.find(name);
   if (!tensor) {
-    throw Error(ErrorId::kTensorMissing, {{"tensor", name}, {"origin", weights_.origin()}});
+    throw Error(errors::kTensorMissing, {{"tensor", name}, {"origin", weights_.origin()}});
   }
   if (tensor->info->shape != shape) {
-    throw Error(ErrorId::kTensorShapeWrong,
+    throw Error(errors::kTensorShapeWrong,
                 {{"tensor", name},
                  {"origin", weights_.origin()},
                  {"shape", fmt::format("[{}]", fmt::join(tensor->info->shape, ", "))},

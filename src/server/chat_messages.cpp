@@ -1,6 +1,7 @@
 #include "server/chat_messages.h"
 
 #include "base/error.h"
+#include "base/errors/server.h"
 #include "server/sampling_fields.h"
 
 namespace quern::server {
@@ -17,12 +18,12 @@ std::string read_part(const Json& part, const std::string& where) {
   const Fields fields(part, where + ".");
   const std::string type = fields.text("type").value_or("");
   if (type != "text") {
-    throw Error(ErrorId::kFieldNotServed,
+    throw Error(errors::kFieldNotServed,
                 {{"param", where + ".type"}, {"expected", "parts of type text"}});
   }
   const auto text = fields.text("text");
   if (!text) {
-    throw Error(ErrorId::kMissingField,
+    throw Error(errors::kMissingField,
                 {{"param", where + ".text"}, {"expected", "a text part needs its text"}});
   }
   return *text;
@@ -44,7 +45,7 @@ std::string read_content(const Fields& fields) {
 std::string read_role(const Fields& fields) {
   const auto role = fields.text("role");
   if (!role) {
-    throw Error(ErrorId::kMissingField,
+    throw Error(errors::kMissingField,
                 {{"param", fields.param("role")}, {"expected", "each message has a role"}});
   }
   if (*role == "developer") return "system";
@@ -59,8 +60,8 @@ std::string read_role(const Fields& fields) {
 std::vector<ChatMessage> read_messages(const Fields& fields) {
   const Json* messages = fields.find("messages");
   if (!messages) {
-    throw Error(ErrorId::kMissingField, {{"param", fields.param("messages")},
-                                         {"expected", "an array of messages is needed"}});
+    throw Error(errors::kMissingField, {{"param", fields.param("messages")},
+                                        {"expected", "an array of messages is needed"}});
   }
   if (!messages->is_array()) fields.wrong_type("messages", "an array of messages", *messages);
   if (messages->empty()) fields.out_of_range("messages", "an array of at least one", *messages);
@@ -74,7 +75,7 @@ std::vector<ChatMessage> read_messages(const Fields& fields) {
     refuse_unserved(parts, kUnserved);
     std::string role = read_role(parts);
     if (!parts.find("content") && role != "assistant") {
-      throw Error(ErrorId::kMissingField,
+      throw Error(errors::kMissingField,
                   {{"param", parts.param("content")}, {"expected", "each message has content"}});
     }
     read.push_back({std::move(role), read_content(parts)});

@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/errors/server.h"
 #include "base/log.h"
 #include "server/error_pages.h"
 #include "server/exchange.h"
@@ -189,15 +190,14 @@ class Connection : public OpenConnection, public std::enable_shared_from_this<Co
     keep_alive_ = false;
     std::optional<Error> refusal;
     if (error == http::error::header_limit || error == http::error::buffer_overflow) {
-      refusal.emplace(ErrorId::kHeaderTooLarge,
+      refusal.emplace(errors::kHeaderTooLarge,
                       std::vector<ErrorField>{{"limit", core_.options.max_header_bytes}});
     } else if (error == http::error::body_limit) {
-      refusal.emplace(ErrorId::kBodyTooLarge,
+      refusal.emplace(errors::kBodyTooLarge,
                       std::vector<ErrorField>{{"limit", core_.options.max_body_bytes}});
     } else if (error.category() == make_error_code(http::error::end_of_stream).category() &&
                error != http::error::end_of_stream && error != http::error::partial_message) {
-      refusal.emplace(ErrorId::kMalformedHttp,
-                      std::vector<ErrorField>{{"reason", error.message()}});
+      refusal.emplace(errors::kMalformedHttp, std::vector<ErrorField>{{"reason", error.message()}});
     }
     if (refusal) {
       co_await write(reply_text(error_reply(*refusal), false, false));

@@ -5,6 +5,9 @@
 #include <new>
 #include <nlohmann/json.hpp>
 
+#include "base/errors/base.h"
+#include "base/errors/server.h"
+
 namespace quern::server {
 namespace {
 
@@ -34,12 +37,12 @@ std::string object(std::string_view message, const ErrorEntry& entry, std::strin
 // Events carry the id as text, because programs that embed the engine see them too.
 const ErrorEntry& entry_of(const TokenEvent& event) {
   if (event.finish_reason == FinishReason::kCancelled) {
-    return error_entry(ErrorId::kRequestCancelled);
+    return error_entry(errors::kRequestCancelled);
   }
-  for (const ErrorEntry& entry : kErrorEntries) {
+  for (const ErrorEntry& entry : error_entries()) {
     if (event.error_id == entry.id || event.error_id == entry.symbol) return entry;
   }
-  return error_entry(ErrorId::kHandlerFailed);
+  return error_entry(errors::kHandlerFailed);
 }
 
 }  // namespace
@@ -82,11 +85,11 @@ Error current_error() {
   } catch (const Error& error) {
     return error;
   } catch (const std::bad_alloc&) {
-    return Error(ErrorId::kOutOfMemory, {{"what", "a request"}, {"bytes", "the"}});
+    return Error(errors::kOutOfMemory, {{"what", "a request"}, {"bytes", "the"}});
   } catch (const std::exception& failure) {
-    return Error(ErrorId::kHandlerFailed, {{"what", failure.what()}});
+    return Error(errors::kHandlerFailed, {{"what", failure.what()}});
   } catch (...) {
-    return Error(ErrorId::kHandlerFailed, {{"what", "an unknown exception"}});
+    return Error(errors::kHandlerFailed, {{"what", "an unknown exception"}});
   }
 }
 

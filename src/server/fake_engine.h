@@ -10,6 +10,8 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/errors/base.h"
+#include "base/errors/server.h"
 #include "quern/engine.h"
 
 namespace quern::server {
@@ -38,10 +40,10 @@ class FakeEngine : public Engine {
   }
 
   RequestId submit(const Request& request, EventSink sink) override {
-    if (draining_) throw Error(ErrorId::kServerDraining);
+    if (draining_) throw Error(errors::kServerDraining);
     Running running{text_of(request), request.sampling, std::move(sink), false, TokenEvent()};
     if (running.text.starts_with("!throw")) {
-      throw Error(ErrorId::kFieldOutOfRange, {{"expected", "shorter"}, {"actual", "\xFF long"}});
+      throw Error(errors::kFieldOutOfRange, {{"expected", "shorter"}, {"actual", "\xFF long"}});
     }
     if (running.text.empty()) running.text = "empty";
     running.event.prompt_tokens = static_cast<std::int64_t>(running.text.size());
@@ -121,7 +123,7 @@ class FakeEngine : public Engine {
     } else if (running->text.starts_with("!fail") &&
                event.completion_tokens == running->text[5] - '0') {
       event.finish_reason = FinishReason::kError;
-      event.error_id = error_entry(ErrorId::kInternalError).id;
+      event.error_id = error_entry(errors::kInternalError).id;
       event.error_message = "numeric fault";
       event.error_http_status = 500;
     } else {

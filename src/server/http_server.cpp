@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/errors/server.h"
 #include "base/log.h"
 #include "server/error_pages.h"
 #include "server/http_wire.h"
@@ -42,7 +43,7 @@ void raise_file_limit() {
 
 [[noreturn]] void cannot_listen(const ServerOptions& options, const error_code& error) {
   if (error == asio::error::address_in_use) {
-    throw Error(ErrorId::kPortInUse,
+    throw Error(errors::kPortInUse,
                 {{"host", options.host},
                  {"port", options.port},
                  {"param", "--port"},
@@ -50,10 +51,10 @@ void raise_file_limit() {
                   "Stop the program that listens there, or choose another port: --port N.\n"
                   "With --port 0 the system picks a free one."}});
   }
-  throw Error(ErrorId::kCannotListen, {{"host", options.host},
-                                       {"port", options.port},
-                                       {"reason", error.message()},
-                                       {"param", "--host"}});
+  throw Error(errors::kCannotListen, {{"host", options.host},
+                                      {"port", options.port},
+                                      {"reason", error.message()},
+                                      {"param", "--host"}});
 }
 
 tcp::acceptor listen(asio::io_context& io, const ServerOptions& options) {
@@ -145,7 +146,7 @@ struct HttpServer::Impl {
 
   // Writes what fits into the socket's empty buffer, which is all of it, and closes.
   void refuse(tcp::socket socket) {
-    const Error error(ErrorId::kTooManyConnections, {{"limit", core.options.max_connections}});
+    const Error error(errors::kTooManyConnections, {{"limit", core.options.max_connections}});
     error_code ignored;
     socket.non_blocking(true, ignored);
     asio::write(socket, asio::buffer(reply_text(error_reply(error), false, false)), ignored);

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/errors/base.h"
+#include "base/errors/server.h"
 #include "server/test_server.h"
 
 namespace quern::server {
@@ -256,14 +258,14 @@ TEST(HttpServer, RefusesAPortInUseAndABadAddress) {
     } catch (const Error& error) {
       return error.id();
     }
-    return ErrorId::kInternalError;
+    return errors::kInternalError;
   };
-  EXPECT_EQ(id_of(options), ErrorId::kPortInUse);
+  EXPECT_EQ(id_of(options), errors::kPortInUse);
   options.port = 0;
   options.host = "192.0.2.1";
-  EXPECT_EQ(id_of(options), ErrorId::kCannotListen);
+  EXPECT_EQ(id_of(options), errors::kCannotListen);
   options.host = "not an address";
-  EXPECT_EQ(id_of(options), ErrorId::kCannotListen);
+  EXPECT_EQ(id_of(options), errors::kCannotListen);
 }
 
 TEST(HttpServer, FinishesWhatRunsWhenStopped) {

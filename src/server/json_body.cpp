@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/errors/server.h"
 
 namespace quern::server {
 namespace {
@@ -11,7 +12,7 @@ namespace {
 constexpr double kExactIntegers = 9007199254740992.0;  // 2^53
 
 [[noreturn]] void invalid(std::string_view reason) {
-  throw Error(ErrorId::kInvalidJson, {{"reason", reason}});
+  throw Error(errors::kInvalidJson, {{"reason", reason}});
 }
 
 // A cheap pass over the brackets, so that no hostile nesting or count reaches the parser.
@@ -75,7 +76,7 @@ Json parse_object(std::string_view body) {
     invalid(what);
   }
   if (!json.is_object()) {
-    throw Error(ErrorId::kWrongFieldType,
+    throw Error(errors::kWrongFieldType,
                 {{"param", "body"}, {"expected", "a JSON object"}, {"actual", type_words(json)}});
   }
   return json;
@@ -88,13 +89,13 @@ const Json* Fields::find(std::string_view name) const {
 
 void Fields::wrong_type(std::string_view name, std::string_view expected,
                         const Json& actual) const {
-  throw Error(ErrorId::kWrongFieldType,
+  throw Error(errors::kWrongFieldType,
               {{"param", param(name)}, {"expected", expected}, {"actual", type_words(actual)}});
 }
 
 void Fields::out_of_range(std::string_view name, std::string_view expected,
                           const Json& actual) const {
-  throw Error(ErrorId::kFieldOutOfRange,
+  throw Error(errors::kFieldOutOfRange,
               {{"param", param(name)}, {"expected", expected}, {"actual", shortened(actual)}});
 }
 
@@ -160,22 +161,22 @@ std::optional<std::uint64_t> Fields::seed(std::string_view name) const {
 std::vector<std::int32_t> token_ids(const Json& array, const std::string& param) {
   if (!array.is_array()) {
     throw Error(
-        ErrorId::kWrongFieldType,
+        errors::kWrongFieldType,
         {{"param", param}, {"expected", "an array of token ids"}, {"actual", type_words(array)}});
   }
   std::vector<std::int32_t> ids;
   ids.reserve(array.size());
   for (const Json& value : array) {
     if (!value.is_number_integer()) {
-      throw Error(ErrorId::kWrongFieldType, {{"param", param},
-                                             {"expected", "an array of token ids"},
-                                             {"actual", "one with " + shortened(value)}});
+      throw Error(errors::kWrongFieldType, {{"param", param},
+                                            {"expected", "an array of token ids"},
+                                            {"actual", "one with " + shortened(value)}});
     }
     const bool huge = value.is_number_unsigned() && value.get<std::uint64_t>() > INT32_MAX;
     if (huge || value.get<std::int64_t>() < 0) {
-      throw Error(ErrorId::kFieldOutOfRange, {{"param", param},
-                                              {"expected", "an array of token ids"},
-                                              {"actual", "one with " + shortened(value)}});
+      throw Error(errors::kFieldOutOfRange, {{"param", param},
+                                             {"expected", "an array of token ids"},
+                                             {"actual", "one with " + shortened(value)}});
     }
     ids.push_back(value.get<std::int32_t>());
   }

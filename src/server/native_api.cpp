@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/errors/server.h"
 #include "server/json_body.h"
 #include "server/sampling_fields.h"
 #include "server/sse.h"
@@ -98,11 +99,11 @@ Request read_request(const Fields& fields) {
   const Json* ids = fields.find("input_ids");
   if (!text == !ids) {
     throw Error(
-        ErrorId::kMissingField,
+        errors::kMissingField,
         {{"param", "text"}, {"expected", "give either text or input_ids, and one of them"}});
   }
   if (text && text->is_array()) {
-    throw Error(ErrorId::kFieldNotServed, {{"param", "text"}, {"expected", "one text a request"}});
+    throw Error(errors::kFieldNotServed, {{"param", "text"}, {"expected", "one text a request"}});
   }
   if (text) {
     request.prompt = fields.text("text");

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/errors/server.h"
 #include "server/chat_messages.h"
 #include "server/json_body.h"
 #include "server/sampling_fields.h"
@@ -185,10 +186,10 @@ class OpenAiGeneration : public Generation {
 void check_model(const Fields& fields, const EngineInfo& info) {
   const std::string model = fields.text("model").value_or("");
   if (model.empty() || model == "default" || model == info.served_model_name) return;
-  throw Error(ErrorId::kServedModelUnknown, {{"param", "model"},
-                                             {"code", "model_not_found"},
-                                             {"model", model},
-                                             {"served", info.served_model_name}});
+  throw Error(errors::kServedModelUnknown, {{"param", "model"},
+                                            {"code", "model_not_found"},
+                                            {"model", model},
+                                            {"served", info.served_model_name}});
 }
 
 void read_stream(const Fields& fields, OpenAiGeneration* generation) {
@@ -217,7 +218,7 @@ SamplingParams read_openai_sampling(const Fields& fields, Kind kind, const Engin
 std::vector<Request> read_prompts(const Fields& fields) {
   const Json* prompt = fields.find("prompt");
   if (!prompt) {
-    throw Error(ErrorId::kMissingField,
+    throw Error(errors::kMissingField,
                 {{"param", "prompt"}, {"expected", "a text or token ids are needed"}});
   }
   constexpr std::string_view kExpected = "a string, token ids, or an array of either";

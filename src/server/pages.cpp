@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/errors/server.h"
 #include "server/chat_messages.h"
 #include "server/json_body.h"
 
@@ -53,10 +54,10 @@ std::string percent_decoded(std::string_view text) {
 Reply model_page(std::string_view name, const EngineInfo& info) {
   const std::string model = percent_decoded(name);
   if (model == info.served_model_name) return json_reply(model_card(info));
-  throw Error(ErrorId::kServedModelUnknown, {{"param", "model"},
-                                             {"code", "model_not_found"},
-                                             {"model", model},
-                                             {"served", info.served_model_name}});
+  throw Error(errors::kServedModelUnknown, {{"param", "model"},
+                                            {"code", "model_not_found"},
+                                            {"model", model},
+                                            {"served", info.served_model_name}});
 }
 
 Reply model_info(const EngineInfo& info) {
@@ -112,7 +113,7 @@ Reply tokenize(std::string_view body, const Engine& engine) {
   } else if (auto text = fields.text("prompt"); text || (text = fields.text("text"))) {
     request.prompt = std::move(text);
   } else {
-    throw Error(ErrorId::kMissingField,
+    throw Error(errors::kMissingField,
                 {{"param", "prompt"}, {"expected", "give either prompt or messages"}});
   }
   const std::vector<std::int32_t> ids = engine.tokenize(request);
@@ -124,7 +125,7 @@ Reply detokenize(std::string_view body, const Engine& engine) {
   const Json json = parse_object(body);
   const Json* tokens = Fields(json).find("tokens");
   if (!tokens) {
-    throw Error(ErrorId::kMissingField,
+    throw Error(errors::kMissingField,
                 {{"param", "tokens"}, {"expected", "an array of token ids is needed"}});
   }
   return json_reply({{"text", engine.detokenize(token_ids(*tokens, "tokens"))}});

@@ -2,6 +2,7 @@
 
 #include <cctype>
 
+#include "base/errors/server.h"
 #include "server/api_key.h"
 #include "server/error_pages.h"
 
@@ -49,18 +50,18 @@ std::optional<Reply> check_head(const HttpRequest& request, std::uint64_t conten
     const bool liveness = reads && request.path == "/health";
     const std::string& key = context.options.api_key;
     if (!key.empty() && !liveness && !key_matches(key, request.authorization)) {
-      throw Error(ErrorId::kInvalidApiKey);
+      throw Error(errors::kInvalidApiKey);
     }
     *route = &find_route(request.method, request.path);
     if (request.method == "OPTIONS") return options_reply(**route);
-    if (!context.ready) throw Error(ErrorId::kModelLoading);
-    if (context.draining && (*route)->takes_body()) throw Error(ErrorId::kServerDraining);
+    if (!context.ready) throw Error(errors::kModelLoading);
+    if (context.draining && (*route)->takes_body()) throw Error(errors::kServerDraining);
     if ((*route)->takes_body() && request.has_content_type &&
         !is_json_in_utf8(request.content_type)) {
-      throw Error(ErrorId::kUnsupportedMediaType, {{"value", request.content_type}});
+      throw Error(errors::kUnsupportedMediaType, {{"value", request.content_type}});
     }
     if (content_length > context.options.max_body_bytes) {
-      throw Error(ErrorId::kBodyTooLarge, {{"limit", context.options.max_body_bytes}});
+      throw Error(errors::kBodyTooLarge, {{"limit", context.options.max_body_bytes}});
     }
     return std::nullopt;
   } catch (...) {

@@ -1,6 +1,7 @@
 #include "server/routes.h"
 
 #include "base/error.h"
+#include "base/errors/server.h"
 
 namespace quern::server {
 namespace {
@@ -45,12 +46,12 @@ const Route& find_route(std::string_view method, std::string_view path) {
                                    : path == route.path;
     if (!here) continue;
     if (!takes(route, method)) {
-      throw Error(ErrorId::kMethodNotAllowed,
+      throw Error(errors::kMethodNotAllowed,
                   {{"path", path}, {"method", method}, {"allowed", route.methods}});
     }
     return route;
   }
-  throw Error(ErrorId::kRouteNotFound, {{"path", path}});
+  throw Error(errors::kRouteNotFound, {{"path", path}});
 }
 
 }  // namespace quern::server

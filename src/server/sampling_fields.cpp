@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/errors/server.h"
 
 namespace quern::server {
 namespace {
@@ -81,7 +82,7 @@ void refuse_unserved(const Fields& fields, std::span<const UnservedField> unserv
   for (const UnservedField& field : unserved) {
     const Json* value = fields.find(field.name);
     if (!value || asks_for_nothing(*value, field.harmless)) continue;
-    throw Error(ErrorId::kFieldNotServed,
+    throw Error(errors::kFieldNotServed,
                 {{"param", fields.param(field.name)}, {"expected", field.instead}});
   }
 }

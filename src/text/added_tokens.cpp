@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/errors/text.h"
 #include "text/utf8.h"
 #include "text/vocabulary.h"
 
@@ -52,7 +53,7 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, std::string_view origin
   for (std::size_t index = 0; index < tokens_.size(); ++index) {
     const std::string& text = tokens_[index].text;
     if (text.empty() || text.size() > kMaxAddedToken) {
-      throw Error(ErrorId::kTokenizerInvalid,
+      throw Error(errors::kTokenizerInvalid,
                   {{"origin", origin},
                    {"what", fmt::format("the added token {} of id {} must have 1 to {} bytes",
                                         shown(text), tokens_[index].id, kMaxAddedToken)}});

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/errors/text.h"
 #include "text/utf8.h"
 
 namespace quern::text {
@@ -49,9 +50,9 @@ ChatTemplate::ChatTemplate(std::string source, std::optional<std::string> bos_to
 
 std::vector<PromptPiece> ChatTemplate::render(const std::vector<ChatMessage>& messages,
                                               const ChatOptions& options) const {
-  if (source_.empty()) throw Error(ErrorId::kChatTemplateMissing);
-  if (!shape_) throw Error(ErrorId::kChatTemplateUnsupported);
-  if (messages.empty()) throw Error(ErrorId::kMessagesEmpty, {{"param", "messages"}});
+  if (source_.empty()) throw Error(errors::kChatTemplateMissing);
+  if (!shape_) throw Error(errors::kChatTemplateUnsupported);
+  if (messages.empty()) throw Error(errors::kMessagesEmpty, {{"param", "messages"}});
   const ChatMl& shape = *shape_;
   const bool system = messages[0].role == "system";
   std::vector<PromptPiece> pieces;
@@ -62,7 +63,7 @@ std::vector<PromptPiece> ChatTemplate::render(const std::vector<ChatMessage>& me
     const ChatMessage& message = messages[i];
     const bool users_turn = i % 2 == (system ? 1 : 0);
     if (shape.alternation_error && (message.role == "user") != users_turn) {
-      throw Error(ErrorId::kChatTemplateRefused,
+      throw Error(errors::kChatTemplateRefused,
                   {{"reason", *shape.alternation_error}, {"param", "messages"}});
     }
     add(pieces, shape.open, true);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/errors/text.h"
 #include "text/test_support.h"
 #include "text/tokenizer.h"
 
@@ -145,14 +146,14 @@ TEST(ChatTemplate, DoesNotTakeWhatIsNotChatMl) {
   for (const std::string& source : sources) {
     const ChatTemplate chat(source);
     EXPECT_FALSE(chat.supported()) << source.substr(0, 300);
-    test::expect_error(ErrorId::kChatTemplateUnsupported, {"/v1/completions"}, [&] {
+    test::expect_error(errors::kChatTemplateUnsupported, {"/v1/completions"}, [&] {
       chat.render({{"user", "u"}}, {});
     });
   }
-  test::expect_error(ErrorId::kChatTemplateMissing, {}, [] {
+  test::expect_error(errors::kChatTemplateMissing, {}, [] {
     ChatTemplate("").render({{"user", "u"}}, {});
   });
-  test::expect_error(ErrorId::kMessagesEmpty, {}, [] { ChatTemplate(kPlain).render({}, {}); });
+  test::expect_error(errors::kMessagesEmpty, {}, [] { ChatTemplate(kPlain).render({}, {}); });
 }
 
 TEST(ChatTemplate, PrintsTheBeginningTokenWhereItIsKnown) {
@@ -209,7 +210,7 @@ int compare_golden(const std::filesystem::path& folder, const std::string& name,
     if (result.contains("expected")) {
       EXPECT_EQ(run(), result["expected"].get<std::string>()) << name << " " << result["name"];
     } else {
-      test::expect_error(ErrorId::kChatTemplateRefused, {result["error"]["message"]}, run);
+      test::expect_error(errors::kChatTemplateRefused, {result["error"]["message"]}, run);
     }
     ++compared;
   }

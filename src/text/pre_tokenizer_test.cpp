@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/errors/text.h"
 #include "text/regex_dialect.h"
 #include "text/test_support.h"
 
@@ -104,7 +105,7 @@ TEST(PreTokenizer, SplitsAMegabyteWithoutABlank) {
 TEST(RegexDialect, RefusesWhatTheTwoDialectsReadDifferently) {
   for (const char* pattern : {R"(\h)", R"(\1)", R"(\K)", R"([a&&b])", R"([a[b]])", R"([]a])",
                               R"((?m:a))", R"((?<name>a))", R"((*VERB)a)", "a\\"}) {
-    test::expect_error(ErrorId::kTokenizerUnsupported, {"split pattern"},
+    test::expect_error(errors::kTokenizerUnsupported, {"split pattern"},
                        [&] { to_pcre_pattern(pattern, "test"); });
   }
   EXPECT_EQ(to_pcre_pattern(R"((?i:'s|'t)|[^\r\n\p{L}\p{N}]?\p{L}+|a{1,3}\[(?!x))", "test"),
@@ -112,7 +113,7 @@ TEST(RegexDialect, RefusesWhatTheTwoDialectsReadDifferently) {
 }
 
 TEST(Regex, RefusesAnOverlongPattern) {
-  test::expect_error(ErrorId::kTokenizerInvalid, {"16384"},
+  test::expect_error(errors::kTokenizerInvalid, {"16384"},
                      [] { Regex(std::string(20000, 'a'), false, "test"); });
 }
 

@@ -6,6 +6,8 @@
 #include <array>
 
 #include "base/error.h"
+#include "base/errors/base.h"
+#include "base/errors/text.h"
 #include "text/regex_dialect.h"
 
 namespace quern::text {
@@ -17,7 +19,7 @@ constexpr std::uint32_t kHeapLimitKib = 65536;  // of the interpreter, where the
 constexpr std::size_t kJitStack = std::size_t{1} << 20;
 
 [[noreturn]] void out_of_memory(std::size_t bytes) {
-  throw Error(ErrorId::kOutOfMemory, {{"what", "splitting text"}, {"bytes", bytes}});
+  throw Error(errors::kOutOfMemory, {{"what", "splitting text"}, {"bytes", bytes}});
 }
 
 }  // namespace
@@ -55,7 +57,7 @@ struct Regex::Code {
 
 Regex::Regex(std::string_view pattern, bool literal, std::string_view origin) {
   if (pattern.size() > kMaxPattern) {
-    throw Error(ErrorId::kTokenizerInvalid,
+    throw Error(errors::kTokenizerInvalid,
                 {{"origin", origin},
                  {"what", fmt::format("a split pattern of {} bytes (at most {})", pattern.size(),
                                       kMaxPattern)}});
@@ -72,7 +74,7 @@ Regex::Regex(std::string_view pattern, bool literal, std::string_view origin) {
     std::array<PCRE2_UCHAR, 128> message{};
     pcre2_get_error_message(error, message.data(), message.size());
     throw Error(
-        ErrorId::kTokenizerInvalid,
+        errors::kTokenizerInvalid,
         {{"origin", origin},
          {"what", fmt::format("the split pattern '{}' does not compile: {}", pattern.substr(0, 80),
                               reinterpret_cast<const char*>(message.data()))}});

@@ -1,6 +1,7 @@
 #include "text/regex_dialect.h"
 
 #include "base/error.h"
+#include "base/errors/text.h"
 
 namespace quern::text {
 namespace {
@@ -37,7 +38,7 @@ class Translator {
   }
 
   [[noreturn]] void refuse(std::string_view construct) const {
-    throw Error(ErrorId::kTokenizerUnsupported,
+    throw Error(errors::kTokenizerUnsupported,
                 {{"component", "A split pattern"},
                  {"origin", origin_},
                  {"value", fmt::format("one with {}", construct)},

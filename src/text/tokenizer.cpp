@@ -3,6 +3,8 @@
 #include <new>
 
 #include "base/error.h"
+#include "base/errors/base.h"
+#include "base/errors/text.h"
 #include "text/bpe_tokenizer.h"
 #include "text/detokenizer.h"
 
@@ -18,10 +20,10 @@ std::unique_ptr<Tokenizer> Tokenizer::create(const checkpoint::TokenizerSource& 
       return std::make_unique<BpeTokenizer>(read_tokenizer_gguf(source, vocab_rows));
     }
   } catch (const std::bad_alloc&) {
-    throw Error(ErrorId::kOutOfMemory,
+    throw Error(errors::kOutOfMemory,
                 {{"what", "the tokenizer"}, {"bytes", source.tokenizer_json.size()}});
   }
-  throw Error(ErrorId::kTokenizerInvalid,
+  throw Error(errors::kTokenizerInvalid,
               {{"origin", source.origin},
                {"what", "there is none (neither tokenizer.json nor tokenizer.ggml.model)"}});
 }

@@ -18,7 +18,7 @@ class Tokenizer {
  public:
   // `vocab_rows`: rows of the model's embedding; ids at or past it are refused, and rows without a
   // token are never produced by encode().
-  // Throws: kTokenizerUnsupported, kTokenizerInvalid (src/catalog/entries/text.json).
+  // Throws: kTokenizerUnsupported, kTokenizerInvalid (catalog/entries/text).
   static std::unique_ptr<Tokenizer> create(const checkpoint::TokenizerSource& source,
                                            std::int64_t vocab_rows);
   virtual ~Tokenizer() = default;

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/errors/text.h"
 #include "base/log.h"
 #include "text/tokenizer_spec.h"
 
@@ -69,7 +70,7 @@ const Known& known_pre(const checkpoint::TokenizerSource& source) {
     if (known.name == name) return known;
     served.push_back(known.name);
   }
-  throw Error(ErrorId::kTokenizerUnsupported,
+  throw Error(errors::kTokenizerUnsupported,
               {{"component", "tokenizer.ggml.pre (the pre-tokenizer)"},
                {"origin", source.origin},
                {"value", shown(name)},
@@ -140,10 +141,10 @@ void read_merges(const checkpoint::TokenizerSource& source, TokenizerSpec& spec)
 
 TokenizerSpec read_tokenizer_gguf(const checkpoint::TokenizerSource& source, std::int64_t rows) {
   if (source.model != "gpt2") {
-    throw Error(ErrorId::kTokenizerUnsupported, {{"component", "tokenizer.ggml.model"},
-                                                 {"origin", source.origin},
-                                                 {"value", shown(source.model)},
-                                                 {"allowed", "gpt2 (byte-level BPE)"}});
+    throw Error(errors::kTokenizerUnsupported, {{"component", "tokenizer.ggml.model"},
+                                                {"origin", source.origin},
+                                                {"value", shown(source.model)},
+                                                {"allowed", "gpt2 (byte-level BPE)"}});
   }
   const Known& known = known_pre(source);
   TokenizerSpec spec{Vocabulary(source.origin, rows), {}, {}, known.steps(), known.whole_words, -1};

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/errors/text.h"
 #include "text/tokenizer_spec.h"
 
 namespace quern::text {
@@ -56,10 +57,10 @@ class Reader {
 
 void Reader::refuse(std::string_view component, std::string_view value,
                     std::string_view allowed) const {
-  throw Error(ErrorId::kTokenizerUnsupported, {{"component", component},
-                                               {"origin", source_.origin},
-                                               {"value", value},
-                                               {"allowed", allowed}});
+  throw Error(errors::kTokenizerUnsupported, {{"component", component},
+                                              {"origin", source_.origin},
+                                              {"value", value},
+                                              {"allowed", allowed}});
 }
 
 std::optional<element> Reader::member(const object& from, std::string_view key) const {

@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "base/errors/text.h"
 #include "text/bpe.h"
 #include "text/chat_template.h"
 #include "text/detokenizer.h"
@@ -214,7 +215,7 @@ TEST(ReferenceTokenizer, RefusesWhatNeedsNormalization) {
   if (shared.empty()) GTEST_SKIP() << "no QUERN_SHARED folder: 5 tokenizers were not tried";
   for (const char* name : {"qwen3", "llama2", "phi3", "bert-base-uncased", "t5-small"}) {
     const std::string text = test::read_file(shared / "tokenizers" / name / "tokenizer.json");
-    test::expect_error(ErrorId::kTokenizerUnsupported, {},
+    test::expect_error(errors::kTokenizerUnsupported, {},
                        [&] { Tokenizer::create(test::json_source(text), 1 << 20); });
   }
 }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/errors/text.h"
 #include "text/test_support.h"
 
 namespace quern::text {
@@ -188,7 +189,7 @@ TEST(Tokenizer, TakesTheBeginningTokenFromTheTemplateOfTokenizerJson) {
   file["post_processor"] = {{"type", "TemplateProcessing"}, {"single", {special, text}}};
   EXPECT_THAT(make(file)->encode("a", true), ElementsAre(0, 4 + 'a'));
   file["post_processor"]["single"] = {text, special};
-  expect_error(ErrorId::kTokenizerUnsupported, {"post_processor", "<s>"}, [&] { make(file); });
+  expect_error(errors::kTokenizerUnsupported, {"post_processor", "<s>"}, [&] { make(file); });
 }
 
 TEST(Tokenizer, TakesRowsWithoutTokensAndIdsWithGaps) {
@@ -224,7 +225,7 @@ TEST(Tokenizer, ReadsByteTokensOfGguf) {
   EXPECT_EQ(tokenizer->encode("x", false), Ids{4 + 'x'});
   EXPECT_EQ(tokenizer->bytes(4 + 'x'), "x");
   source.tokens[4 + 'x'] = "<0xG8>";
-  expect_error(ErrorId::kTokenizerInvalid, {"<0xG8>", "tiny.gguf"},
+  expect_error(errors::kTokenizerInvalid, {"<0xG8>", "tiny.gguf"},
                [&] { Tokenizer::create(source, kRows); });
 }
 
@@ -233,7 +234,7 @@ TEST(Tokenizer, RefusesBrokenGgufMetadata) {
                          std::int64_t rows = kRows) {
     checkpoint::TokenizerSource source = byte_source();
     change(source);
-    expect_error(ErrorId::kTokenizerInvalid, words, [&] { Tokenizer::create(source, rows); });
+    expect_error(errors::kTokenizerInvalid, words, [&] { Tokenizer::create(source, rows); });
   };
   using Source = checkpoint::TokenizerSource;
   refuse({"there is none", "tiny.gguf"}, [](Source& s) { s.model.clear(); });
@@ -265,18 +266,18 @@ TEST(Tokenizer, RefusesMergesThatMakeControlTokens) {
   checkpoint::TokenizerSource source = byte_source();
   source.tokens[0] = "ab";
   source.merges.emplace_back("a b");
-  expect_error(ErrorId::kTokenizerInvalid, {"control token 'ab'"},
+  expect_error(errors::kTokenizerInvalid, {"control token 'ab'"},
                [&] { Tokenizer::create(source, kRows); });
 }
 
 TEST(Tokenizer, NamesWhatItDoesNotServeOfGguf) {
   checkpoint::TokenizerSource source = byte_source();
   source.pre = "tekken";
-  expect_error(ErrorId::kTokenizerUnsupported, {"'tekken'", "gpt-2", "smollm", "tiny.gguf"},
+  expect_error(errors::kTokenizerUnsupported, {"'tekken'", "gpt-2", "smollm", "tiny.gguf"},
                [&] { Tokenizer::create(source, kRows); });
   source = byte_source();
   source.model = "llama";
-  expect_error(ErrorId::kTokenizerUnsupported, {"tokenizer.ggml.model", "'llama'"},
+  expect_error(errors::kTokenizerUnsupported, {"tokenizer.ggml.model", "'llama'"},
                [&] { Tokenizer::create(source, kRows); });
 }
 
@@ -284,7 +285,7 @@ TEST(Tokenizer, RefusesBrokenTokenizerJson) {
   const auto refuse = [](const std::vector<std::string>& words, auto&& change) {
     json file = byte_json();
     change(file);
-    expect_error(ErrorId::kTokenizerInvalid, words, [&] { make(file); });
+    expect_error(errors::kTokenizerInvalid, words, [&] { make(file); });
   };
   refuse({"id 9 stands for both"}, [](json& f) { f["model"]["vocab"]["zz"] = 9; });
   refuse({"'zz' has id 261", "261 vocabulary rows"},
@@ -323,13 +324,13 @@ TEST(Tokenizer, RefusesTokenizerJsonThatIsNotJson) {
   for (const std::string& text :
        {std::string("{"), std::string("[]"), std::string("\xFF"), std::string(100000, '['),
         good.substr(0, good.size() / 2), good + "x"}) {
-    expect_error(ErrorId::kTokenizerInvalid, {"tokenizer.json"},
+    expect_error(errors::kTokenizerInvalid, {"tokenizer.json"},
                  [&] { Tokenizer::create(json_source(text), kRows); });
   }
   // One name twice: the ids differ.
   std::string twice = good;
   twice.insert(twice.find("\"vocab\":{") + 9, "\"a\":260,");
-  expect_error(ErrorId::kTokenizerInvalid, {},
+  expect_error(errors::kTokenizerInvalid, {},
                [&] { Tokenizer::create(json_source(twice), kRows); });
 }
 
@@ -337,7 +338,7 @@ TEST(Tokenizer, NamesWhatItDoesNotServeOfTokenizerJson) {
   const auto refuse = [](const std::vector<std::string>& words, auto&& change) {
     json file = byte_json();
     change(file);
-    expect_error(ErrorId::kTokenizerUnsupported, words, [&] { make(file); });
+    expect_error(errors::kTokenizerUnsupported, words, [&] { make(file); });
   };
   refuse({"normalizer", "'NFC'"}, [](json& f) { f["normalizer"] = {{"type", "NFC"}}; });
   refuse({"normalizer", "'Sequence'"}, [](json& f) {
@@ -368,7 +369,7 @@ TEST(Tokenizer, NamesWhatItDoesNotServeOfTokenizerJson) {
   wordpiece["model"].erase("type");
   EXPECT_EQ(make(wordpiece)->encode(" t", true), Ids{260});
   wordpiece["model"].erase("merges");
-  expect_error(ErrorId::kTokenizerUnsupported, {"model.type"}, [&] { make(wordpiece); });
+  expect_error(errors::kTokenizerUnsupported, {"model.type"}, [&] { make(wordpiece); });
 }
 
 TEST(Tokenizer, KeepsAWholeWordWhereMergesAreIgnored) {

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/errors/text.h"
 #include "text/byte_alphabet.h"
 
 namespace quern::text {
@@ -34,7 +35,7 @@ Vocabulary::Vocabulary(std::string origin, std::int64_t rows)
     : origin_(std::move(origin)), rows_(std::min(rows, kMaxIds)) {}
 
 void Vocabulary::fail(std::string what) const {
-  throw Error(ErrorId::kTokenizerInvalid, {{"origin", origin_}, {"what", what}});
+  throw Error(errors::kTokenizerInvalid, {{"origin", origin_}, {"what", what}});
 }
 
 void Vocabulary::add(std::string_view text, std::int64_t id, TokenKind kind) {

@@ -1,6 +1,7 @@
 #include "attention/backends/known.h"
 
 #include "attention/validate.h"
+#include "base/errors/attention.h"
 
 namespace quern::attention {
 namespace {
@@ -54,13 +55,13 @@ bool sm_between(const Hardware& hardware, int low, int high) {
 Outcome fa3_caveat(const Needs& needs, const Hardware& hardware) {
   if (needs.mla || !hardware.sm) return std::nullopt;
   if (needs.kv_type == kFp8E4M3 && *hardware.sm < 90) {
-    return Caveat{ErrorId::kKvTypeUnsupported, "bf16, float16 below SM90"};
+    return Caveat{errors::kKvTypeUnsupported, "bf16, float16 below SM90"};
   }
   const auto qk = needs.head_dim, v = needs.v_head_dim;
   if (qk == v) return std::nullopt;
   const bool wide = qk >= 128 && qk <= 192 && v <= 128, narrow = qk <= 64 && v <= 512;
   if (*hardware.sm >= 90 && (wide || narrow)) return std::nullopt;
-  return Caveat{ErrorId::kHeadDimUnsupported,
+  return Caveat{errors::kHeadDimUnsupported,
                 "QK = V, and on SM90 QK 128–192 with V ≤ 128 or QK ≤ 64 with V ≤ 512"};
 }
 
@@ -69,38 +70,38 @@ Outcome fa4_caveat(const Needs& needs, const Hardware& hardware) {
   const bool blackwell = sm_between(hardware, 100, 110);
   const auto qk = needs.head_dim, v = needs.v_head_dim;
   if (blackwell && needs.page_size != 0 && needs.page_size != 128 && needs.speculative_topk <= 1) {
-    return Caveat{ErrorId::kPageSizeUnsupported, "128 on SM100 and SM110"};
+    return Caveat{errors::kPageSizeUnsupported, "128 on SM100 and SM110"};
   }
   if (needs.kv_type == kMxFp8 && *hardware.sm < 100) {
-    return Caveat{ErrorId::kKvTypeUnsupported, "bf16, float16 below SM100"};
+    return Caveat{errors::kKvTypeUnsupported, "bf16, float16 below SM100"};
   }
   const bool blackwell_dims =
       (qk >= 8 && qk <= 128 && v <= 128) || (qk == 192 && v == 128) || (qk == 256 && v == 256);
   if (blackwell && !blackwell_dims) {
-    return Caveat{ErrorId::kHeadDimUnsupported, "8–128, 192 with V 128, 256 on SM100 and SM110"};
+    return Caveat{errors::kHeadDimUnsupported, "8–128, 192 with V 128, 256 on SM100 and SM110"};
   }
-  if (blackwell && qk == 256 && needs.sinks) return Caveat{ErrorId::kSinksUnsupported, "no sinks"};
+  if (blackwell && qk == 256 && needs.sinks) return Caveat{errors::kSinksUnsupported, "no sinks"};
   if (blackwell && qk == 256 && needs.soft_cap) {
-    return Caveat{ErrorId::kSoftCapUnsupported, "no cap"};
+    return Caveat{errors::kSoftCapUnsupported, "no cap"};
   }
   return std::nullopt;
 }
 
 Outcome at_most_128_heads(const Needs& needs, const Hardware&) {
   if (needs.heads <= 128) return std::nullopt;
-  return Caveat{ErrorId::kHeadsUnsupported, "at most 128 query heads"};
+  return Caveat{errors::kHeadsUnsupported, "at most 128 query heads"};
 }
 
 Outcome trtllm_mla_caveat(const Needs& needs, const Hardware& hardware) {
   if (needs.heads > 64 && needs.heads < 128) {
-    return Caveat{ErrorId::kHeadsUnsupported, "not 65 to 127 query heads"};
+    return Caveat{errors::kHeadsUnsupported, "not 65 to 127 query heads"};
   }
   if (sm_between(hardware, 120, 129)) {
     if (!needs.speculative_algorithm.empty()) {
-      return Caveat{ErrorId::kSpeculativeUnsupported, "none on SM12x"};
+      return Caveat{errors::kSpeculativeUnsupported, "none on SM12x"};
     }
     if (needs.head_dim > 0 && needs.head_dim != 576) {
-      return Caveat{ErrorId::kHeadDimUnsupported, "QK 576 with V 512 on SM12x"};
+      return Caveat{errors::kHeadDimUnsupported, "QK 576 with V 512 on SM12x"};
     }
   }
   return std::nullopt;
@@ -109,26 +110,26 @@ Outcome trtllm_mla_caveat(const Needs& needs, const Hardware& hardware) {
 // SGLang asks for fp8_e4m3 by name: its `auto` is the model's own type.
 Outcome tokenspeed_caveat(const Needs& needs, const Hardware&) {
   if (needs.kv_type != kAuto) return std::nullopt;
-  return Caveat{ErrorId::kTokenspeedMlaKvType, "fp8_e4m3"};
+  return Caveat{errors::kTokenspeedMlaKvType, "fp8_e4m3"};
 }
 
 Outcome trtllm_mha_caveat(const Needs& needs, const Hardware& hardware) {
   const bool gqa = needs.kv_heads > 0 && needs.heads > needs.kv_heads;
   if (sm_between(hardware, 100, 109) && needs.page_size >= 128 && !gqa) {
-    return Caveat{ErrorId::kTrtllmMhaPageSize128, "16, 32, 64"};
+    return Caveat{errors::kTrtllmMhaPageSize128, "16, 32, 64"};
   }
   if (sm_between(hardware, 120, 129) && needs.kv_type == kFp8E4M3) {
-    return Caveat{ErrorId::kTrtllmMhaSm120Fp8, "bf16, nvfp4"};
+    return Caveat{errors::kTrtllmMhaSm120Fp8, "bf16, nvfp4"};
   }
   if (sm_between(hardware, 90, 90) && needs.kv_type == kNvFp4) {
-    return Caveat{ErrorId::kKvTypeUnsupported, "bf16, fp8_e4m3 on SM90"};
+    return Caveat{errors::kKvTypeUnsupported, "bf16, fp8_e4m3 on SM90"};
   }
   const bool xqa = sm_between(hardware, 90, 90) || sm_between(hardware, 120, 129);
   if (xqa && needs.head_dim % 16 != 0) {
-    return Caveat{ErrorId::kHeadDimUnsupported, "multiples of 16 on SM90 and SM120"};
+    return Caveat{errors::kHeadDimUnsupported, "multiples of 16 on SM90 and SM120"};
   }
   if (sm_between(hardware, 90, 90) && needs.head_dim > 256) {
-    return Caveat{ErrorId::kHeadDimUnsupported, "at most 256 on SM90"};
+    return Caveat{errors::kHeadDimUnsupported, "at most 256 on SM90"};
   }
   return std::nullopt;
 }
@@ -136,11 +137,11 @@ Outcome trtllm_mha_caveat(const Needs& needs, const Hardware& hardware) {
 Outcome hpc_ops_caveat(const Needs& needs, const Hardware&) {
   const auto kv = needs.kv_heads;
   if (kv <= 0 || needs.heads % kv != 0 || (needs.heads / kv != 4 && needs.heads / kv != 8)) {
-    return Caveat{ErrorId::kHpcOpsHeads, "head_dim 128, 4 or 8 query heads to a KV head"};
+    return Caveat{errors::kHpcOpsHeads, "head_dim 128, 4 or 8 query heads to a KV head"};
   }
   const bool fused = (needs.heads == 8 && kv == 1) || (needs.heads == 64 && kv == 8);
   if (needs.kv_type == kFp8E4M3 && !fused) {
-    return Caveat{ErrorId::kHpcOpsFp8Heads, "8 over 1 or 64 over 8 heads with fp8_e4m3"};
+    return Caveat{errors::kHpcOpsFp8Heads, "8 over 1 or 64 over 8 heads with fp8_e4m3"};
   }
   return std::nullopt;
 }
@@ -149,15 +150,15 @@ Outcome aiter_caveat(const Needs& needs, const Hardware&) {
   const auto heads = needs.heads;
   const bool served = heads == 4 || heads == 8 || (heads % 16 == 0 && heads >= 16 && heads <= 128);
   if (!needs.mla || served) return std::nullopt;
-  return Caveat{ErrorId::kAiterMlaHeads, "4, 8 or multiples of 16 up to 128 heads"};
+  return Caveat{errors::kAiterMlaHeads, "4, 8 or multiples of 16 up to 128 heads"};
 }
 
 Outcome amx_caveat(const Needs& needs, const Hardware&) {
   const bool tree = needs.speculative_topk > 1 && !needs.speculative_algorithm.empty();
   if (tree && (needs.window || needs.encoder_decoder)) {
-    return Caveat{ErrorId::kTopkUnsupported, "topk = 1 with a window or cross attention"};
+    return Caveat{errors::kTopkUnsupported, "topk = 1 with a window or cross attention"};
   }
-  if (needs.mla && needs.soft_cap) return Caveat{ErrorId::kSoftCapUnsupported, "no cap for MLA"};
+  if (needs.mla && needs.soft_cap) return Caveat{errors::kSoftCapUnsupported, "no cap for MLA"};
   return std::nullopt;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/errors/model.h"
 #include "base/log.h"
 #include "kernels/decode_blocks.h"
 #include "kernels/matmul.h"
@@ -47,13 +48,13 @@ constexpr Names kGgufNames = {
 
 void check(const ModelConfig& config) {
   const auto mismatch = [&](std::string what) {
-    throw Error(ErrorId::kModelConfigMismatch,
+    throw Error(errors::kModelConfigMismatch,
                 {{"what", std::move(what)}, {"origin", config.origin}});
   };
   const auto not_served = [&](std::string feature) {
-    throw Error(ErrorId::kModelFeatureNotServed, {{"architecture", config.architecture},
-                                                  {"feature", std::move(feature)},
-                                                  {"origin", config.origin}});
+    throw Error(errors::kModelFeatureNotServed, {{"architecture", config.architecture},
+                                                 {"feature", std::move(feature)},
+                                                 {"origin", config.origin}});
   };
   if (config.activation != "silu") not_served("activation '" + config.activation + "'");
   if (config.attention_bias) not_served("attention biases");

@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "base/error.h"
+#include "base/errors/model.h"
 
 namespace quern::model {
 namespace {
@@ -28,10 +29,9 @@ void Rope::check(const ModelConfig& config) {
   const RopeScaling& scaling = config.rope_scaling;
   const bool plain = scaling.type == "none" || scaling.type == "default";
   if (!plain && scaling.type != "linear" && scaling.type != "llama3") {
-    throw Error(ErrorId::kModelFeatureNotServed,
-                {{"architecture", config.architecture},
-                 {"feature", "rope scaling '" + scaling.type + "'"},
-                 {"origin", config.origin}});
+    throw Error(errors::kModelFeatureNotServed, {{"architecture", config.architecture},
+                                                 {"feature", "rope scaling '" + scaling.type + "'"},
+                                                 {"origin", config.origin}});
   }
   const bool complete =
       plain ||
@@ -39,7 +39,7 @@ void Rope::check(const ModelConfig& config) {
                               (scaling.original_context_length > 0 && scaling.low_freq_factor > 0 &&
                                scaling.high_freq_factor > scaling.low_freq_factor)));
   if (!complete) {
-    throw Error(ErrorId::kModelConfigMismatch,
+    throw Error(errors::kModelConfigMismatch,
                 {{"what", "rope scaling '" + scaling.type + "' lacks a factor or its bounds"},
                  {"origin", config.origin}});
   }
@@ -50,10 +50,10 @@ Rope::Rope(const ModelConfig& config, std::span<const float> factors)
   check(config);
   const std::int64_t pairs = config.rope_dim / 2;
   if (!factors.empty() && std::ssize(factors) != pairs) {
-    throw Error(ErrorId::kTensorShapeWrong, {{"tensor", "rope_freqs.weight"},
-                                             {"origin", config.origin},
-                                             {"shape", fmt::format("[{}]", factors.size())},
-                                             {"wanted", fmt::format("[{}]", pairs)}});
+    throw Error(errors::kTensorShapeWrong, {{"tensor", "rope_freqs.weight"},
+                                            {"origin", config.origin},
+                                            {"shape", fmt::format("[{}]", factors.size())},
+                                            {"wanted", fmt::format("[{}]", pairs)}});
   }
   for (std::int64_t i = 0; i < pairs; ++i) {
     double frequency = std::pow(config.rope_theta,
