@@ -28,6 +28,16 @@ struct EngineOptions {
   std::int64_t chunked_prefill_size = 0;
   std::int64_t page_size = 0;
   std::string attention_backend;  // default: the first of the table that fits
+  std::string prefill_attention_backend, decode_attention_backend;  // default: attention_backend
+  bool enable_deterministic_inference = false;
+  std::string speculative_algorithm;                // NGRAM, EAGLE, EAGLE3, NEXTN, STANDALONE, …
+  std::string speculative_draft_model_path;         // as model_path
+  std::string speculative_draft_attention_backend;  // default: the target's
+  std::string speculative_attention_mode;           // who verifies: prefill (the default), decode
+  std::int64_t speculative_num_steps = 0, speculative_eagle_topk = 0;
+  std::int64_t speculative_num_draft_tokens = 0;
+  std::int64_t tp = 1;            // tensor parallelism: heads are checked per rank
+  std::string simulate_hardware;  // a named machine whose backends' contracts are to be run here
   std::uint64_t random_seed = 0;  // 0: from the clock
   int threads = 0;                // default: the smaller of affinity and cgroup quota
   // Called from open()'s thread as tensors are packed: done and total bytes.

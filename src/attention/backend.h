@@ -18,7 +18,7 @@
 
 namespace quern::attention {
 
-struct Hardware;  // attention/validate.h
+struct Hardware;  // attention/hardware.h
 
 enum class Device { kAnyCpu, kX86Amx, kCuda, kAnyGpu, kAmd, kAscend, kIntelGpu, kOther };
 enum class Speculative { kNone, kOneBranch, kTree, kUnknown };

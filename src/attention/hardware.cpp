@@ -1,4 +1,3 @@
-// The machine: this one, probed, or one of a few by name for `quern check --hardware`.
 #include <fmt/format.h>
 
 #include <array>
@@ -6,7 +5,7 @@
 #include <fstream>
 #include <system_error>
 
-#include "attention/validate.h"
+#include "attention/hardware.h"
 #include "base/cpu_features.h"
 #include "base/errors/base.h"
 

@@ -14,15 +14,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 engine::CheckOptions check_options(const Options& options) {
-  engine::CheckOptions asked;
-  asked.model_path = options.engine.model_path;
-  asked.hardware = options.hardware;
-  asked.attention_backend = options.engine.attention_backend;
-  asked.kv_cache_dtype = options.engine.kv_cache_dtype;
-  asked.page_size = options.engine.page_size;
-  asked.speculative_algorithm = options.speculative_algorithm;
-  asked.speculative_topk = options.speculative_topk;
-  return asked;
+  return {.engine = options.engine, .hardware = options.hardware};
 }
 
 void print_json(const engine::CheckReport& report) {

@@ -73,7 +73,7 @@ int run(const std::vector<std::string>& arguments) {
           std::filesystem::path(options.engine.model_path).stem().string();
     }
   }
-  if (!options.speculative_algorithm.empty() && line.command != Command::kCheck) {
+  if (!options.engine.speculative_algorithm.empty() && line.command != Command::kCheck) {
     require_fit(options);
   }
   return run_command(line.command, options);

@@ -146,9 +146,9 @@ void add_engine(Flags flags, Options* o) {
   flags.integer("--random-seed", &e.random_seed, 0, kNoLimit,
                 "Seed of requests that bring none; 0: from the clock", "0");
   flags.integer("--threads", &e.threads, 1, 4096, "Compute threads", "the usable CPUs");
-  flags.text("--speculative-algorithm", &o->speculative_algorithm,
+  flags.text("--speculative-algorithm", &e.speculative_algorithm,
              "Speculative decoding, e.g. NGRAM, EAGLE", "WORD");
-  flags.integer("--speculative-eagle-topk", &o->speculative_topk, 1, 1 << 16,
+  flags.integer("--speculative-eagle-topk", &e.speculative_eagle_topk, 1, 1 << 16,
                 "Branches of speculative decoding");
 }
 

@@ -46,8 +46,6 @@ struct Options {
 
   // check
   std::string hardware;  // a named machine; "": this one
-  std::string speculative_algorithm;
-  std::int64_t speculative_topk = 0;
 };
 
 enum class Command {

@@ -14,16 +14,17 @@ struct Question {
 // The flags are read before the model, so that a mistyped one costs no I/O.
 Question question_of(const CheckOptions& options) {
   attention::NeedsOptions asked;
-  asked.kv_type = attention::parse_kv_type(options.kv_cache_dtype);
-  asked.page_size = options.page_size;
-  asked.speculative_algorithm = options.speculative_algorithm;
-  asked.speculative_topk = options.speculative_topk;
+  asked.kv_type = attention::parse_kv_type(options.engine.kv_cache_dtype);
+  asked.page_size = options.engine.page_size;
+  asked.speculative_algorithm = options.engine.speculative_algorithm;
+  asked.speculative_topk = options.engine.speculative_eagle_topk;
   Question question;
   question.hardware = options.hardware.empty() ? attention::probe_hardware()
                                                : attention::hardware_named(options.hardware);
-  if (!options.attention_backend.empty()) attention::find_backend(options.attention_backend);
-  const checkpoint::Metadata metadata = checkpoint::read_metadata(options.model_path);
-  question.needs = attention::needs_of(metadata.config, options.model_path, asked);
+  if (!options.engine.attention_backend.empty())
+    attention::find_backend(options.engine.attention_backend);
+  const checkpoint::Metadata metadata = checkpoint::read_metadata(options.engine.model_path);
+  question.needs = attention::needs_of(metadata.config, options.engine.model_path, asked);
   return question;
 }
 
@@ -55,7 +56,7 @@ CheckReport check(const CheckOptions& options) {
 std::string require_backend(const CheckOptions& options) {
   const auto [needs, hardware] = question_of(options);
   return std::string(
-      attention::choose(options.attention_backend, needs, hardware, nullptr).info.name);
+      attention::choose(options.engine.attention_backend, needs, hardware, nullptr).info.name);
 }
 
 }  // namespace quern::engine

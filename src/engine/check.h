@@ -6,16 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "quern/engine.h"
+
 namespace quern::engine {
 
 struct CheckOptions {
-  std::string model_path;         // GGUF file, Hugging Face folder or config.json
-  std::string hardware;           // a named machine; "": this one
-  std::string attention_backend;  // "": the automatic choice
-  std::string kv_cache_dtype = "auto";
-  std::int64_t page_size = 0;
-  std::string speculative_algorithm;
-  std::int64_t speculative_topk = 0;
+  EngineOptions engine;  // model_path may be a GGUF file, a Hugging Face folder or a config.json
+  std::string hardware;  // a named machine; "": this one
 };
 
 struct CheckRefusal {

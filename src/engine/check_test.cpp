@@ -25,16 +25,16 @@ std::vector<std::string> model_configs() {
 
 CheckOptions options_for(const std::string& model, const std::string& backend = "") {
   CheckOptions options;
-  options.model_path = kModels + model + "/config.json";
+  options.engine.model_path = kModels + model + "/config.json";
   options.hardware = "x86-avx2";
-  options.attention_backend = backend;
+  options.engine.attention_backend = backend;
   return options;
 }
 
 void expect_refused(const CheckOptions& options, ErrorId id, const std::string& message) {
   try {
     require_backend(options);
-    ADD_FAILURE() << options.attention_backend << " is not refused";
+    ADD_FAILURE() << options.engine.attention_backend << " is not refused";
   } catch (const Error& error) {
     EXPECT_EQ(error.id(), id);
     EXPECT_EQ(error.message(), message);
@@ -60,7 +60,7 @@ TEST(Check, RefusesWhatHpcOpsCannotDo) {
   expect_refused(options_for("bart", "hpc_ops"), errors::kHpcOpsCrossAttention,
                  "Cross attention is not supported in the hpc_ops attention backend.");
   CheckOptions speculative = options_for("llama", "hpc_ops");
-  speculative.speculative_algorithm = "NGRAM";
+  speculative.engine.speculative_algorithm = "NGRAM";
   expect_refused(speculative, errors::kHpcOpsSpeculative,
                  "hpc_ops backend does not support speculative decoding for now.");
 }
@@ -86,7 +86,7 @@ TEST(Check, RefusesUnknownWords) {
   options.hardware = "z80";
   EXPECT_THROW(check(options), Error);
   options = options_for("llama");
-  options.kv_cache_dtype = "nosuch";
+  options.engine.kv_cache_dtype = "nosuch";
   EXPECT_THROW(check(options), Error);
   expect_refused(options_for("llama", "nosuch"), errors::kInvalidAttentionBackend,
                  "Invalid attention backend: nosuch");
@@ -113,9 +113,9 @@ TEST(Check, AnswersForEveryModelOnEveryMachine) {
     for (const std::string_view machine : attention::hardware_names()) {
       for (const std::string algorithm : {"", "NGRAM"}) {
         CheckOptions options;
-        options.model_path = path;
+        options.engine.model_path = path;
         options.hardware = machine;
-        options.speculative_algorithm = algorithm;
+        options.engine.speculative_algorithm = algorithm;
         try {
           const CheckReport report = check(options);
           read.insert(path);
@@ -138,12 +138,12 @@ TEST(Check, AnswersForEveryModelOnEveryMachine) {
 TEST(Check, AcceptsWhatItSuggests) {
   for (const std::string& path : model_configs()) {
     CheckOptions options;
-    options.model_path = path;
+    options.engine.model_path = path;
     options.hardware = "epyc-avx512";
     try {
       const CheckReport report = check(options);
       for (const CheckVerdict& verdict : report.verdicts) {
-        options.attention_backend = verdict.backend;
+        options.engine.attention_backend = verdict.backend;
         if (verdict.refusals.empty()) {
           EXPECT_EQ(require_backend(options), verdict.backend);
         } else {
