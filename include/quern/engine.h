@@ -47,7 +47,8 @@ struct EngineOptions {
 // What was opened and how it runs; constant after open().
 struct EngineInfo {
   std::string served_model_name, model_path, model_name, architecture;
-  std::string attention_backend, attention_backend_reason;
+  std::string attention_backend, prefill_attention_backend;  // they differ in a split
+  std::string attention_backend_reason;
   std::string dtype, kv_cache_dtype, isa, hardware;
   std::int64_t vocab = 0, layers = 0, context_length = 0;
   std::int64_t page_size = 0, pages_total = 0, kv_bytes_per_token = 0, weight_bytes = 0;

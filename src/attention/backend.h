@@ -1,5 +1,5 @@
 // An attention backend: data first (BackendInfo), code second (AttentionBackend). The table of all
-// backends is select.cpp; docs/architecture.md tells how to add one.
+// backends is registry.cpp; docs/architecture.md tells how to add one.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,31 @@ struct SmRange {
   std::int32_t low = 0, high = 0;
 };
 
+// What a backend is to do: the whole work, or one half of a prefill/decode split.
+enum class Phase { kBoth, kPrefill, kDecode };
+
+// The checks in quern's order: what the model is, what the flags ask, page size, KV type and head
+// dims, then the machine, last what this build lacks. Of several refusals the first is the error.
+enum class Check {
+  kModel,
+  kCrossAttention,
+  kPhase,
+  kSpeculative,
+  kTopk,
+  kDeterministic,
+  kPageSize,
+  kKvType,
+  kHeadDim,
+  kWindow,
+  kSinks,
+  kSoftCap,
+  kHardware,
+  kBuild,
+};
+
 // What a row's columns cannot say, as the catalogue's entry and what is offered instead.
 struct Caveat {
+  Check check;
   ErrorId id;
   std::string offered;
 };
@@ -46,16 +69,26 @@ struct BackendInfo {
   bool mla = false;
   std::span<const std::string_view> architectures = {};  // of the only models it serves
   std::string_view own_models = {};  // those in words; not empty: it serves no other
+  bool dual_chunk = false;           // its own models are those with dual chunk attention
+  // For MLA models decode only; the prefill is this backend's where no flag says otherwise.
+  bool mla_decode_only = false;
+  std::string_view mla_prefill_partner = {};
   Support cross_attention = Support::kNo;
   bool cross_with_window = false;
   Speculative speculative = Speculative::kNone;       // for MHA models
   Speculative speculative_mla = Speculative::kNone;   // for MLA models
   std::span<const std::int32_t> page_sizes = {};      // best first
   std::span<const std::int32_t> page_sizes_mla = {};  // empty: as page_sizes
+  // Where the sizes depend on model and machine; null: the two lists above.
+  std::span<const std::int32_t> (*pages)(const Needs&, const Hardware&) = nullptr;
   // Trees of drafts want page size 1: for MHA, for MLA, with a sliding window.
   bool tree_page_one = false, tree_page_one_mla = false, tree_page_one_window = false;
+  bool ngram_tree_pages = false;  // serves trees of NGRAM drafts with larger pages
+  bool deterministic = false;     // --enable-deterministic-inference
+  bool deterministic_mla = false;
   std::span<const KvType> kv_types = {};      // best first; the first is what auto means
   std::span<const KvType> kv_types_mla = {};  // empty: as kv_types
+  bool fp4_prefill = false;  // beside kv_types an FP4 cache, as the prefill half of a split
   std::span<const std::int32_t> head_dims = {};
   std::int32_t max_head_dim = 0;       // 0: no limit
   std::int32_t head_dim_multiple = 1;  // of QK
@@ -70,6 +103,7 @@ struct BackendInfo {
   bool in_this_build = false;  // whether kernels for it exist here
   // What the kernels of this build serve of the contract, beside plain MHA.
   bool mla_in_build = false, cross_in_build = false, speculative_in_build = false;
+  bool portable = false;       // --simulate-hardware runs its MHA contract on portable kernels
   std::string_view note = {};  // where quern's own kernels serve more than SGLang's, etc.
 };
 

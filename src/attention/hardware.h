@@ -15,6 +15,7 @@ struct Hardware {
   bool x86 = false, avx2 = false, avx512 = false, amx = false;
   std::optional<int> sm;  // compute capability ×10 of the first NVIDIA GPU
   bool amd_gpu = false, ascend = false, intel_gpu = false;
+  bool simulated = false;  // contracts of this machine are run here, on portable kernels
 };
 Hardware probe_hardware();
 // A machine that one does not have, by name. Throws: kInvalidFlagValue with the known names.

@@ -1,14 +1,19 @@
 #include "attention/needs.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <filesystem>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
+#include "base/errors/attention.h"
 #include "base/errors/base.h"
+#include "base/nearest.h"
 
 namespace quern::attention {
 namespace {
@@ -94,6 +99,63 @@ void decide_mla(const ModelConfig& config, Needs* needs) {
   }
 }
 
+// SGLang's algorithms; steps, branches and draft tokens where the flags leave them open.
+struct Algorithm {
+  std::string_view name;
+  std::int64_t steps, topk, draft_tokens;
+};
+constexpr std::array kAlgorithms = {
+    Algorithm{"EAGLE", 3, 1, 4},      Algorithm{"EAGLE3", 3, 1, 4},  Algorithm{"NEXTN", 3, 1, 4},
+    Algorithm{"STANDALONE", 3, 1, 4}, Algorithm{"NGRAM", 1, 10, 12}, Algorithm{"DFLASH", 1, 1, 16},
+    Algorithm{"DSPARK", 1, 1, 16},
+};
+// EAGLE's own for these two families.
+constexpr Algorithm kEagleOfLlama = {"EAGLE", 5, 4, 8};
+
+// Fills in what the flags leave open, before any backend is picked.
+void resolve_speculation(const NeedsOptions& options, Needs* needs) {
+  if (options.speculative_algorithm.empty()) return;
+  std::string word = options.speculative_algorithm;
+  for (char& c : word) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  std::vector<std::string> names;
+  const Algorithm* found = nullptr;
+  for (const Algorithm& algorithm : kAlgorithms) {
+    names.emplace_back(algorithm.name);
+    if (algorithm.name == word) found = &algorithm;
+  }
+  if (!found) {
+    const std::string near = nearest(word, names);
+    throw Error(errors::kUnknownSpeculativeAlgorithm,
+                {{"algorithm", options.speculative_algorithm},
+                 {"param", "--speculative-algorithm"},
+                 {"hint", (near.empty() ? "" : "did you mean " + near + "?\n") +
+                              fmt::format("known: {}", fmt::join(names, ", "))}});
+  }
+  const bool llama =
+      needs->architecture == "LlamaForCausalLM" || needs->architecture == "Grok1ForCausalLM";
+  if (word.starts_with("EAGLE") && llama) found = &kEagleOfLlama;
+  const auto either = [](std::int64_t asked, std::int64_t otherwise) {
+    return asked > 0 ? asked : otherwise;
+  };
+  needs->speculative_algorithm = word == "NEXTN" ? "EAGLE" : word;
+  needs->speculative_topk = either(options.speculative_topk, found->topk);
+  needs->draft_tokens = either(options.draft_tokens, found->draft_tokens);
+  needs->speculative_steps = either(options.speculative_steps, found->steps);
+  // One branch drafts a token a step; the last sampled one is verified beside them.
+  if (needs->speculative_topk == 1) needs->draft_tokens = needs->speculative_steps + 1;
+}
+
+// Heads of one of `tp` ranks; KV heads fewer than ranks are kept by several.
+void share_heads(std::int64_t tp, Needs* needs) {
+  if (tp <= 1) return;
+  if (needs->heads % tp != 0) {
+    throw Error(errors::kTensorParallelHeads,
+                {{"tp", tp}, {"heads", needs->heads}, {"model", needs->model}, {"param", "--tp"}});
+  }
+  needs->heads /= tp;
+  needs->kv_heads = std::max<std::int64_t>(1, needs->kv_heads / tp);
+}
+
 }  // namespace
 
 std::string_view name_of(KvType type) {
@@ -133,10 +195,11 @@ Needs needs_of(const ModelConfig& config, std::string model, const NeedsOptions&
   needs.window = config.sliding_window > 0;
   needs.soft_cap = config.attention_soft_cap > 0;
   needs.sinks = config.attention_sinks;
-  needs.speculative_algorithm = options.speculative_algorithm;
-  needs.speculative_topk = options.speculative_topk;
+  resolve_speculation(options, &needs);
   needs.page_size = options.page_size;
   needs.kv_type = options.kv_type;
+  needs.deterministic = options.deterministic;
+  share_heads(options.tp, &needs);
   return needs;
 }
 

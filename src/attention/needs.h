@@ -26,23 +26,30 @@ struct Needs {
   std::int64_t heads = 0, kv_heads = 0;
   std::int64_t head_dim = 0, v_head_dim = 0;  // of MHA; for MLA the latent: kv_rank + rope, kv_rank
   bool window = false, soft_cap = false, sinks = false;
+  bool hybrid_gdn = false;       // gated delta net layers beside those of attention (Qwen3-Next)
+  bool dual_chunk = false;       // dual_chunk_attention_config
+  std::string families_instead;  // not empty: this build lacks the model's family and has these
 
-  // From the flags.
+  // From the flags; speculative values are resolved, so no default is open.
   std::string speculative_algorithm;  // "" is none
-  std::int64_t speculative_topk = 0;
+  std::int64_t speculative_steps = 0, speculative_topk = 0, draft_tokens = 0;
   std::int64_t page_size = 0;  // 0: the backend's choice
   KvType kv_type = KvType::kAuto;
+  bool deterministic = false;
 };
 
-// What the command line asks, beside the model.
+// What the command line asks, beside the model. 0 and "" are unset.
 struct NeedsOptions {
   std::string speculative_algorithm;
-  std::int64_t speculative_topk = 0;
+  std::int64_t speculative_steps = 0, speculative_topk = 0, draft_tokens = 0;
   std::int64_t page_size = 0;
   KvType kv_type = KvType::kAuto;
+  bool deterministic = false;
+  std::int64_t tp = 1;  // ranks that share the heads
 };
 
-// `model` is the path or name that messages show.
+// `model` is the path or name that messages show. Head counts are those of one rank.
+// Throws: kUnknownSpeculativeAlgorithm, kTensorParallelHeads.
 Needs needs_of(const ModelConfig& config, std::string model, const NeedsOptions& options);
 
 }  // namespace quern::attention

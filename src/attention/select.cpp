@@ -3,165 +3,222 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
+#include <optional>
+#include <utility>
 
-#include "attention/backends/cpu_flash.h"
-#include "attention/backends/infos.h"
-#include "attention/backends/known.h"
-#include "attention/backends/torch_native.h"
+#include "attention/hint.h"
 #include "base/errors/attention.h"
-#include "base/nearest.h"
 
 namespace quern::attention {
 namespace {
 
-std::vector<BackendRow> make_table() {
-  std::vector<BackendRow> rows;
-  for (const BackendInfo& info : known_gpu_backends()) rows.push_back({.info = info});
-  rows.push_back({kCpuFlashInfo, make_cpu_flash, cpu_flash_layouts});
-  rows.push_back({.info = known_intel_amx()});
-  rows.push_back({kTorchNativeInfo, make_torch_native, torch_native_layouts});
-  return rows;
+bool sm_between(const Hardware& hardware, int low, int high) {
+  return hardware.sm && *hardware.sm >= low && *hardware.sm <= high;
 }
 
-// SGLang's old names.
-std::string_view without_alias(std::string_view name) {
-  if (name == "nsa") return "dsa";
-  if (name == "compressed") return "dsv4";
-  return name;
-}
-
-std::vector<std::string> names_of(const std::vector<const BackendRow*>& rows) {
-  std::vector<std::string> names;
-  for (const BackendRow* row : rows) names.emplace_back(row->info.name);
-  return names;
-}
-
-std::string join(const std::vector<std::string>& words) {
-  return fmt::format("{}", fmt::join(words, ", "));
-}
-
-// The rows that nothing refuses, and those that would fit had this build their kernels.
-struct Fitting {
-  std::vector<const BackendRow*> here, elsewhere;
+// SGLang's choices where no flag names a backend, in order; the first that holds and that nothing
+// refuses is taken. Backends of their own models go before these, the rest of the table after them.
+struct Default {
+  std::string_view name;
+  bool (*when)(const Needs&, const Hardware&);
+  std::string_view because;
+};
+constexpr Default kDefaults[] = {
+    {"ascend", [](const Needs&, const Hardware& hw) { return hw.ascend; }, "an Ascend NPU"},
+    {"aiter", [](const Needs&, const Hardware& hw) { return hw.amd_gpu; }, "an AMD GPU"},
+    {"intel_xpu", [](const Needs&, const Hardware& hw) { return hw.intel_gpu; }, "an Intel GPU"},
+    {"trtllm_mla",
+     [](const Needs& needs, const Hardware& hw) {
+       return needs.mla && sm_between(hw, 100, 109) && needs.architecture.starts_with("DeepseekV3");
+     },
+     "a DeepSeek-V3 class model on SM100"},
+    {"flashinfer",
+     [](const Needs& needs, const Hardware& hw) { return needs.mla && sm_between(hw, 100, 109); },
+     "an MLA model on SM100"},
+    {"fa3", [](const Needs&, const Hardware& hw) { return sm_between(hw, 90, 90); },
+     "a Hopper GPU"},
+    {"trtllm_mha",
+     [](const Needs& needs, const Hardware& hw) { return !needs.mla && sm_between(hw, 100, 109); },
+     "an MHA model on SM100"},
+    {"fa4",
+     [](const Needs& needs, const Hardware& hw) { return !needs.mla && sm_between(hw, 100, 109); },
+     "an MHA model on SM100 that trtllm_mha does not serve"},
+    {"flashinfer",
+     [](const Needs& needs, const Hardware& hw) { return !needs.mla && hw.sm.has_value(); },
+     "an MHA model on an NVIDIA GPU"},
+    {"triton", [](const Needs&, const Hardware& hw) { return hw.sm || hw.amd_gpu || hw.intel_gpu; },
+     "the GPU backend that serves the most"},
+    {"intel_amx", [](const Needs&, const Hardware& hw) { return hw.amx; },
+     "a processor with AMX tiles"},
+    {"cpu_flash", [](const Needs&, const Hardware&) { return true; },
+     "the fastest backend for processors"},
 };
 
-Fitting fitting(const Choice& choice) {
-  Fitting found;
-  for (const Verdict& verdict : choice.verdicts) {
-    if (verdict.refusals.empty()) {
-      found.here.push_back(verdict.row);
-    } else if (verdict.refusals.front().id == errors::kBackendNotInBuild) {
-      found.elsewhere.push_back(verdict.row);
+struct Candidate {
+  const BackendRow* row;
+  std::string because;
+};
+
+// Every backend once, in the order of the automatic choice.
+std::vector<Candidate> candidates(const Question& question) {
+  std::vector<Candidate> order;
+  const auto add = [&](const BackendRow* row, std::string_view because) {
+    for (const Candidate& other : order) {
+      if (other.row == row) return;
+    }
+    order.push_back({row, std::string(because)});
+  };
+  const auto rows = backends();
+  for (const BackendRow* row : rows) {
+    const auto& own = row->info.architectures;
+    const bool named = std::find(own.begin(), own.end(), question.target.architecture) != own.end();
+    if (named || (row->info.dual_chunk && question.target.dual_chunk)) {
+      add(row, "the backend of this very model");
     }
   }
-  return found;
+  for (const Default& rule : kDefaults) {
+    if (rule.when(question.target, question.hardware)) add(&find_backend(rule.name), rule.because);
+  }
+  for (const BackendRow* row : rows) add(row, "the first of the table that fits");
+  return order;
 }
 
-// The flags that the backend was judged by, for a command line to paste.
-std::string flags_of(const Needs& needs) {
-  std::string flags;
-  if (needs.page_size > 0) flags += fmt::format(" --page-size {}", needs.page_size);
-  if (needs.kv_type != KvType::kAuto) {
-    flags += fmt::format(" --kv-cache-dtype {}", name_of(needs.kv_type));
-  }
-  if (!needs.speculative_algorithm.empty()) {
-    flags += " --speculative-algorithm " + needs.speculative_algorithm;
-  }
-  if (needs.speculative_topk > 0) {
-    flags += fmt::format(" --speculative-eagle-topk {}", needs.speculative_topk);
-  }
-  return flags;
+bool lacks_only_build(const std::vector<Refusal>& refusals) {
+  return !refusals.empty() && refusals.front().check == Check::kBuild;
 }
 
-// What the message of a refusal leaves open: the model, the chooser, the machine, the way out.
-std::string hint_of(std::string_view asked, const Needs& needs, const Hardware& hardware,
-                    const Choice& choice) {
-  std::string hint = fmt::format("model: {} ({}), {}: {}\n", needs.model, needs.architecture,
-                                 needs.mla ? "MLA" : "not MLA", needs.mla_evidence);
-  hint += asked.empty() ? std::string("chosen by: nobody; the default is the first that fits\n")
-                        : fmt::format("chosen by: the flag --attention-backend {}\n", asked);
-  hint += fmt::format("hardware: {}: {}\n", hardware.name, hardware.description);
-  const Fitting found = fitting(choice);
-  hint += "would work here: " + (found.here.empty() ? "none" : join(names_of(found.here)));
-  if (!found.elsewhere.empty()) {
-    hint += "\nwould fit, but not in this build: " + join(names_of(found.elsewhere));
+Half draft_half(std::string_view name) {
+  if (name.empty()) return {};
+  constexpr std::string_view flag = "--speculative-draft-attention-backend";
+  return {&find_backend(name, flag), fmt::format("the flag {} {}", flag, name)};
+}
+
+// The half that a refusal speaks of, for who set it and by which flag.
+const Half& half_of(const Plan& plan, const Refusal& refusal) {
+  const auto is = [&](const Half& half) {
+    return half.row && half.row->info.name == refusal.backend;
+  };
+  if (refusal.draft) return is(plan.draft_decode) ? plan.draft_decode : plan.draft_prefill;
+  return is(plan.decode) ? plan.decode : plan.prefill;
+}
+
+std::string flag_in(const std::string& chosen_by) {
+  const size_t begin = chosen_by.find("--");
+  if (begin == chosen_by.npos) return "--attention-backend";
+  return chosen_by.substr(begin, chosen_by.find(' ', begin) - begin);
+}
+
+[[noreturn]] void refuse(const Question& question, const Plan& plan, const Choice& choice) {
+  const Refusal& first = plan.refusals.front();
+  const Half& half = half_of(plan, first);
+  std::vector<ErrorField> fields = {{"param", flag_in(half.chosen_by)}};
+  fields.insert(fields.end(), first.fields.begin(), first.fields.end());
+  fields.emplace_back("hint", hint_of(question, first.draft, half.chosen_by, choice));
+  throw Error(first.id, std::move(fields));
+}
+
+// Told only where the backends are not at fault.
+[[noreturn]] void refuse_missing_draft(const Question& question) {
+  throw Error(errors::kDraftModelMissing, {{"algorithm", question.target.speculative_algorithm},
+                                           {"param", "--speculative-draft-model-path"}});
+}
+
+// The other half of a split of which the flags name one.
+Plan complete(const Question& question, const Half& given, bool given_is_decode,
+              const Half& draft) {
+  const BackendInfo& info = given.row->info;
+  std::optional<Plan> best;
+  const auto plan_with = [&](const Half& other) {
+    return given_is_decode ? make_plan(question, other, given, draft)
+                           : make_plan(question, given, other, draft);
+  };
+  if (given_is_decode && question.target.mla && !info.mla_prefill_partner.empty()) {
+    return plan_of(question, given, draft);
   }
-  if (!found.here.empty()) {
-    hint += fmt::format("\ntry: quern serve --model {} --attention-backend {}{}", needs.model,
-                        found.here.front()->info.name, flags_of(needs));
+  for (const Candidate& candidate : candidates(question)) {
+    Plan plan = plan_with({candidate.row, "the default: " + candidate.because});
+    if (plan.fits()) return plan;
+    // Of plans that all fail, the one whose fault is the named half's tells the most.
+    const bool named = plan.refusals.front().backend == info.name;
+    if (!best || (named && best->refusals.front().backend != info.name)) best = std::move(plan);
   }
-  return hint;
+  return *best;
 }
 
 }  // namespace
 
-std::span<const BackendRow> backends() {
-  static const std::vector<BackendRow> table = make_table();
-  return table;
-}
-
-const BackendRow& find_backend(std::string_view name) {
-  std::vector<std::string> names;
-  for (const BackendRow& row : backends()) {
-    if (row.info.name == without_alias(name)) return row;
-    names.emplace_back(row.info.name);
-  }
-  std::string lower(name.substr(0, 100));
-  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  const std::string near = nearest(lower, names);
-  throw Error(
-      errors::kInvalidAttentionBackend,
-      {{"name", name},
-       {"param", "--attention-backend"},
-       {"hint", (near.empty() ? "" : "did you mean " + near + "?\n") + "known: " + join(names)}});
-}
-
-Choice select(const Needs& needs, const Hardware& hardware) {
+Choice select(const Question& question, std::string_view draft) {
   Choice choice;
-  for (const BackendRow& row : backends()) {
-    choice.verdicts.push_back({&row, validate(row.info, needs, hardware)});
-    if (!choice.row && choice.verdicts.back().refusals.empty()) choice.row = &row;
-  }
-  if (!choice.row) {
-    choice.reason = "no backend of this build fits";
-    return choice;
-  }
-  // Preferred ones that fit but for their kernels are the reason worth telling.
-  std::vector<std::string> passed;
-  for (const Verdict& verdict : choice.verdicts) {
-    if (verdict.row == choice.row) break;
-    if (!verdict.refusals.empty() && verdict.refusals.front().id == errors::kBackendNotInBuild) {
-      passed.emplace_back(verdict.row->info.name);
+  const Half draft_choice = draft_half(draft);
+  for (const Candidate& candidate : candidates(question)) {
+    Plan plan =
+        plan_of(question, {candidate.row, "the default: " + candidate.because}, draft_choice);
+    choice.verdicts.push_back({candidate.row, plan.refusals});
+    if (choice.plan.decode.row) continue;
+    if (plan.fits()) {
+      choice.reason = candidate.because;
+      choice.plan = std::move(plan);
+    } else if (choice.preferred.empty() && lacks_only_build(plan.refusals)) {
+      choice.preferred = candidate.row->info.name;
     }
   }
-  choice.reason = "the first in order of preference that fits this model and machine";
-  if (!passed.empty()) choice.reason += " (not in this build: " + join(passed) + ")";
+  if (!choice.plan.decode.row) choice.reason = "no backend of this build fits";
+  if (!choice.preferred.empty()) {
+    choice.reason +=
+        fmt::format(" (before it stands {}, which this build lacks)", choice.preferred);
+  }
   return choice;
 }
 
-const BackendRow& choose(std::string_view name, const Needs& needs, const Hardware& hardware,
-                         std::string* reason) {
-  if (name.empty()) {
-    const Choice choice = select(needs, hardware);
-    if (!choice.row) {
-      throw Error(errors::kNoBackendFits, {{"model", needs.model},
-                                           {"hardware", hardware.description},
-                                           {"param", "--attention-backend"},
-                                           {"hint", hint_of(name, needs, hardware, choice)}});
+Plan choose(const Question& question, const Asked& asked, std::string* reason) {
+  std::vector<std::string> notes;
+  const auto half = [&](std::string_view flag, const std::string& name) -> Half {
+    if (name.empty()) return {};
+    std::string note;
+    const BackendRow& row = find_backend(name, flag, &note);
+    if (!note.empty()) notes.push_back(std::move(note));
+    return {&row, fmt::format("the flag {} {}", flag, name)};
+  };
+  const Half base = half("--attention-backend", asked.base);
+  Half prefill = half("--prefill-attention-backend", asked.prefill);
+  Half decode = half("--decode-attention-backend", asked.decode);
+  const Half draft = draft_half(asked.draft);
+
+  if (!base.row && !prefill.row && !decode.row) {
+    Choice choice = select(question, asked.draft);
+    if (!choice.plan.decode.row) {
+      if (question.draft_missing && !choice.preferred.empty()) refuse_missing_draft(question);
+      throw Error(errors::kNoBackendFits,
+                  {{"model", question.target.model},
+                   {"hardware", question.hardware.description},
+                   {"param", "--attention-backend"},
+                   {"hint", hint_of(question, false, "nobody; the default is the first that fits",
+                                    choice)}});
     }
     if (reason) *reason = choice.reason;
-    return *choice.row;
+    return std::move(choice.plan);
   }
-  const BackendRow& row = find_backend(name);
-  std::vector<Refusal> refusals = validate(row.info, needs, hardware);
-  if (!refusals.empty()) {
-    Refusal& first = refusals.front();
-    first.fields.emplace_back("hint", hint_of(name, needs, hardware, select(needs, hardware)));
-    throw Error(first.id, std::move(first.fields));
+  Plan plan;
+  if (!prefill.row && !decode.row) {
+    plan = plan_of(question, base, draft);
+  } else if (base.row || (prefill.row && decode.row)) {
+    if (!prefill.row) prefill = base;
+    if (!decode.row) decode = base;
+    plan = make_plan(question, prefill, decode, draft);
+  } else {
+    plan = complete(question, decode.row ? decode : prefill, decode.row != nullptr, draft);
   }
-  if (reason) *reason = fmt::format("asked for with --attention-backend {}", name);
-  return row;
+  if (question.draft_missing && (plan.fits() || lacks_only_build(plan.refusals))) {
+    refuse_missing_draft(question);
+  }
+  if (!plan.fits()) refuse(question, plan, select(question, asked.draft));
+  if (reason) {
+    *reason = plan.split() ? fmt::format("prefill: {}; decode: {}", plan.prefill.chosen_by,
+                                         plan.decode.chosen_by)
+                           : plan.decode.chosen_by;
+  }
+  plan.notes = std::move(notes);
+  return plan;
 }
 
 }  // namespace quern::attention

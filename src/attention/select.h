@@ -1,4 +1,5 @@
-// The table of backends in order of preference, and the choice from it.
+// The choice of backends: what the flags name is honoured or refused and never replaced; what they
+// leave open is the first of an ordered list of defaults that nothing refuses.
 #pragma once
 
 #include <span>
@@ -6,33 +7,34 @@
 #include <string_view>
 #include <vector>
 
-#include "attention/validate.h"
+#include "attention/plan.h"
+#include "attention/registry.h"
 
 namespace quern::attention {
 
-// Every backend, in order of preference.
-std::span<const BackendRow> backends();
-// Throws: kInvalidAttentionBackend with the nearest names.
-const BackendRow& find_backend(std::string_view name);
+// The names that the flags give; "" is unset.
+struct Asked {
+  std::string base = {}, prefill = {}, decode = {}, draft = {};
+};
 
 struct Verdict {
   const BackendRow* row = nullptr;
-  std::vector<Refusal> refusals;  // empty: fits
+  std::vector<Refusal> refusals;  // as --attention-backend; empty: fits
 };
 
 struct Choice {
-  const BackendRow* row = nullptr;  // null where nothing fits
-  std::string reason;               // why this one
-  std::vector<Verdict> verdicts;    // all backends, in order of preference
+  Plan plan;              // the automatic one; rows are null where nothing fits
+  std::string reason;     // why this one
+  std::string preferred;  // what would be chosen had this build its kernels; "" where that is it
+  std::vector<Verdict> verdicts;  // all backends, best first
 };
 
-// The first backend that nothing refuses.
-Choice select(const Needs& needs, const Hardware& hardware);
+// As if no flag named a backend for the target. `draft` is that of the draft model, or "".
+Choice select(const Question& question, std::string_view draft = "");
 
-// The row to run: `name` if given, honoured or refused and never replaced, else the automatic
-// choice. Throws: kInvalidAttentionBackend; the first refusal's id, with a hint that tells the
-// model and the evidence, the hardware, what would work and the corrected flag; kNoBackendFits.
-const BackendRow& choose(std::string_view name, const Needs& needs, const Hardware& hardware,
-                         std::string* reason);
+// What the flags ask for, completed. Throws: kInvalidAttentionBackend; the first refusal's id, with
+// a hint that tells the model and the evidence, who chose, the hardware, what would work and the
+// corrected command; kNoBackendFits.
+Plan choose(const Question& question, const Asked& asked, std::string* reason = nullptr);
 
 }  // namespace quern::attention

@@ -22,9 +22,16 @@ ModelConfig model(const std::string& architecture, std::int64_t kv_lora_rank = 0
   return config;
 }
 
+Question question_of(const Needs& needs, const Hardware& hardware) {
+  Question question;
+  question.target = needs;
+  question.hardware = hardware;
+  return question;
+}
+
 std::optional<Error> refusal(std::string_view name, const Needs& needs, const Hardware& hardware) {
   try {
-    choose(name, needs, hardware, nullptr);
+    choose(question_of(needs, hardware), {.base = std::string(name)});
   } catch (const Error& error) {
     return error;
   }
@@ -88,11 +95,11 @@ TEST(Needs, ReadsKvTypesInSglangsWords) {
 
 TEST(Backends, AreAllOfSglangsNamesOnce) {
   std::set<std::string_view> names;
-  for (const BackendRow& row : backends()) {
-    EXPECT_TRUE(names.insert(row.info.name).second) << row.info.name;
-    EXPECT_FALSE(row.info.machine.empty()) << row.info.name;
-    EXPECT_TRUE(row.info.mha || row.info.mla) << row.info.name;
-    EXPECT_TRUE(!row.create || (row.info.in_this_build && row.kv_layouts)) << row.info.name;
+  for (const BackendRow* row : backends()) {
+    EXPECT_TRUE(names.insert(row->info.name).second) << row->info.name;
+    EXPECT_FALSE(row->info.machine.empty()) << row->info.name;
+    EXPECT_TRUE(row->info.mha || row->info.mla) << row->info.name;
+    EXPECT_TRUE(!row->create || (row->info.in_this_build && row->kv_layouts)) << row->info.name;
   }
   for (const char* name : {"triton",
                            "torch_native",
@@ -143,7 +150,9 @@ TEST(Choose, PrefersCpuFlashOnProcessors) {
   const Needs needs = needs_of(model("LlamaForCausalLM"), "m", {});
   for (const char* name : {"xeon-amx", "x86-avx2", "arm64", "h100"}) {
     std::string reason;
-    EXPECT_EQ(choose("", needs, hardware_named(name), &reason).info.name, "cpu_flash");
+    const Plan plan = choose(question_of(needs, hardware_named(name)), {}, &reason);
+    EXPECT_EQ(plan.decode.row->info.name, "cpu_flash");
+    EXPECT_FALSE(plan.split());
     EXPECT_FALSE(reason.empty());
   }
 }
@@ -151,9 +160,10 @@ TEST(Choose, PrefersCpuFlashOnProcessors) {
 TEST(Choose, HonoursAnExplicitName) {
   const Needs needs = needs_of(model("LlamaForCausalLM"), "m", {});
   std::string reason;
-  EXPECT_EQ(choose("torch_native", needs, hardware_named("arm64"), &reason).info.name,
-            "torch_native");
-  EXPECT_EQ(reason, "asked for with --attention-backend torch_native");
+  const Plan plan =
+      choose(question_of(needs, hardware_named("arm64")), {.base = "torch_native"}, &reason);
+  EXPECT_EQ(plan.decode.row->info.name, "torch_native");
+  EXPECT_EQ(reason, "the flag --attention-backend torch_native");
 }
 
 TEST(Choose, TellsModelEvidenceChooserMachineAndWayOut) {
@@ -177,8 +187,8 @@ TEST(Choose, SuggestsOnlyWhatFitsAndIsInThisBuild) {
     for (const ModelConfig& config :
          {model("LlamaForCausalLM"), model("DeepseekV3ForCausalLM", 512)}) {
       const Needs needs = needs_of(config, "m", {});
-      for (const BackendRow& row : backends()) {
-        const auto error = refusal(row.info.name, needs, hardware);
+      for (const BackendRow* row : backends()) {
+        const auto error = refusal(row->info.name, needs, hardware);
         if (!error) continue;
         for (const std::string& name : listed(*error, "would work here")) {
           if (name == "none") continue;

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "attention/select.h"
+#include "attention/registry.h"
 #include "base/errors/attention.h"
 
 namespace quern::attention {
@@ -38,9 +38,10 @@ ModelConfig bart() {
 }
 
 std::vector<Refusal> refusals(std::string_view name, const ModelConfig& config,
-                              const std::string& hardware, const NeedsOptions& options = {}) {
-  return validate(find_backend(name).info, needs_of(config, "m", options),
-                  hardware_named(hardware));
+                              const std::string& hardware, const NeedsOptions& options = {},
+                              Phase phase = Phase::kBoth) {
+  return validate(find_backend(name).info, needs_of(config, "m", options), hardware_named(hardware),
+                  phase);
 }
 
 // The first refusal is this entry, word for word.
@@ -100,13 +101,20 @@ TEST(Validate, RefusesMlaModelsOnMhaBackends) {
 }
 
 TEST(Validate, RefusesMhaModelsOnMlaBackends) {
-  for (const std::string name :
-       {"trtllm_mla", "cutedsl_mla", "tokenspeed_mla", "flashmla", "cutlass_mla"}) {
+  const std::pair<std::string, ErrorId> rows[] = {
+      {"trtllm_mla", errors::kTrtllmMlaNonMlaModel},
+      {"cutedsl_mla", errors::kCutedslMlaNonMlaModel},
+      {"tokenspeed_mla", errors::kTokenspeedMlaNonMlaModel},
+      {"flashmla", errors::kFlashmlaNonMlaModel},
+      {"cutlass_mla", errors::kCutlassMlaNonMlaModel}};
+  for (const auto& [name, id] : rows) {
     for (const std::string hardware : {"arm64", "h100", "b200"}) {
-      expect_first(name, llama(), hardware, {}, errors::kMlaBackendOnly,
+      expect_first(name, llama(), hardware, {}, id,
                    name + " backend can only be used with MLA models.");
     }
   }
+  expect_some("dsa", llama(), "h100", {}, errors::kMlaBackendOnly,
+              "dsa backend can only be used with MLA models.");
 }
 
 TEST(Validate, RefusesOtherModelsOnBackendsOfTheirOwnModels) {
@@ -141,8 +149,8 @@ TEST(Validate, RefusesSpeculativeDecoding) {
                "hpc_ops backend does not support speculative decoding for now.");
   expect_first("flex_attention", llama(), "h100", speculative("EAGLE"), errors::kFlexSpeculative,
                "Speculative decoding is currently not supported with Flex Attention backend");
-  expect_first("wave", llama(), "mi300x", speculative("EAGLE3"), errors::kEagleUnsupported,
-               "EAGLE is not supported in attention backend wave");
+  expect_first("wave", llama(), "mi300x", speculative("EAGLE3"), errors::kEagleDecodeUnsupported,
+               "EAGLE is not supported in decode attention backend wave");
   expect_first("wave", llama(), "mi300x", speculative("NGRAM"), errors::kSpeculativeUnsupported,
                "wave backend does not support speculative decoding (NGRAM).");
 }

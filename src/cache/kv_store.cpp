@@ -2,6 +2,8 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "base/error.h"
@@ -14,6 +16,16 @@ constexpr std::int64_t kSlab = 16;
 
 std::int32_t round_up(std::int32_t value, std::int32_t unit) {
   return (value + unit - 1) / unit * unit;
+}
+
+// The nearest fp8_e4m3 value, ties to even; beyond ±448 the largest.
+float rounded_to_fp8(float value) {
+  const float size = std::fabs(value);
+  if (!(size < 448.0f)) return std::isnan(value) ? value : std::copysign(448.0f, value);
+  // Three bits of fraction from 2^-6 up, below that steps of 2^-9.
+  const int exponent = std::max(size > 0 ? std::ilogb(size) : -6, -6);
+  const float step = std::ldexp(1.0f, exponent - 3);
+  return std::copysign(std::nearbyint(size / step) * step, value);
 }
 
 void put(std::byte* record, std::int64_t index, DType dtype, float value) {
@@ -86,11 +98,12 @@ void KvStore::store(std::int64_t layer, std::int64_t page, std::int64_t kv_head,
                     const float* key, const float* value) {
   std::byte* at = record(layer, page, kv_head);
   if (slot == 0) std::memset(at, 0, static_cast<std::size_t>(layout_.record_bytes()));
+  const auto stored = [&](float x) { return layout_.fp8_values ? rounded_to_fp8(x) : x; };
   for (std::int32_t d = 0; d < layout_.head_dim; ++d) {
-    put(at, layout_.key_index(slot, d), layout_.dtype, key[d]);
+    put(at, layout_.key_index(slot, d), layout_.dtype, stored(key[d]));
   }
   for (std::int32_t d = 0; d < layout_.v_head_dim; ++d) {
-    put(at, layout_.value_index(slot, d), layout_.dtype, value[d]);
+    put(at, layout_.value_index(slot, d), layout_.dtype, stored(value[d]));
   }
 }
 

@@ -24,7 +24,9 @@ struct KvLayout {
   std::int32_t kv_heads = 0, head_dim = 0, v_head_dim = 0;
   // Dims as stored: rounded up to what the format's lanes need; the rest is zero.
   std::int32_t key_stride = 0, value_stride = 0;
+  bool fp8_values = false;  // what is stored is rounded to fp8_e4m3 first, as a simulated cache is
 
+  bool operator==(const KvLayout&) const = default;
   std::int64_t element_bytes() const { return dtype == DType::kF32 ? 4 : 2; }
   std::int64_t key_elements() const { return std::int64_t{page_size} * key_stride; }
   std::int64_t record_bytes() const {

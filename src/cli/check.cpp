@@ -76,7 +76,7 @@ int check_command(const Options& options) {
     print_table(report);
   }
   std::fflush(stdout);  // before the error, where both go to one terminal
-  engine::require_backend(asked);
+  if (report.refused) throw Error(*report.refused);
   return 0;
 }
 

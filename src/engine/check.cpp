@@ -1,47 +1,51 @@
 #include "engine/check.h"
 
-#include "attention/select.h"
 #include "checkpoint/checkpoint.h"
+#include "engine/question.h"
 
 namespace quern::engine {
 namespace {
 
-struct Question {
-  attention::Needs needs;
-  attention::Hardware hardware;
-};
-
-// The flags are read before the model, so that a mistyped one costs no I/O.
-Question question_of(const CheckOptions& options) {
-  attention::NeedsOptions asked;
-  asked.kv_type = attention::parse_kv_type(options.engine.kv_cache_dtype);
-  asked.page_size = options.engine.page_size;
-  asked.speculative_algorithm = options.engine.speculative_algorithm;
-  asked.speculative_topk = options.engine.speculative_eagle_topk;
-  Question question;
-  question.hardware = options.hardware.empty() ? attention::probe_hardware()
-                                               : attention::hardware_named(options.hardware);
-  if (!options.engine.attention_backend.empty())
-    attention::find_backend(options.engine.attention_backend);
+attention::Question question_for(const CheckOptions& options) {
+  needs_options(options.engine);  // mistyped words first: they cost no I/O
+  const std::string& simulated = options.engine.simulate_hardware;
+  const std::string& name = options.hardware.empty() ? simulated : options.hardware;
+  attention::Hardware hardware =
+      name.empty() ? attention::probe_hardware() : attention::hardware_named(name);
+  hardware.simulated = !simulated.empty();
   const checkpoint::Metadata metadata = checkpoint::read_metadata(options.engine.model_path);
-  question.needs = attention::needs_of(metadata.config, options.engine.model_path, asked);
-  return question;
+  return question_of(options.engine, metadata.config, std::move(hardware));
+}
+
+std::string name_of(const attention::Half& half) {
+  return half.row ? std::string(half.row->info.name) : std::string();
+}
+
+void describe_plan(const attention::Plan& plan, CheckReport* report) {
+  report->prefill = name_of(plan.prefill);
+  report->decode = name_of(plan.decode);
+  report->draft_prefill = name_of(plan.draft_prefill);
+  report->draft_decode = name_of(plan.draft_decode);
+  report->page_size = plan.page_size;
+  report->kv_type = attention::name_of(plan.kv_type);
 }
 
 }  // namespace
 
 CheckReport check(const CheckOptions& options) {
-  const auto [needs, hardware] = question_of(options);
-  const attention::Choice choice = attention::select(needs, hardware);
+  const attention::Question question = question_for(options);
+  const attention::Choice choice =
+      attention::select(question, options.engine.speculative_draft_attention_backend);
   CheckReport report;
-  report.model = needs.model;
-  report.architecture = needs.architecture;
-  report.mla = needs.mla;
-  report.mla_evidence = needs.mla_evidence;
-  report.hardware = hardware.name;
-  report.hardware_description = hardware.description;
+  report.model = question.target.model;
+  report.architecture = question.target.architecture;
+  report.mla = question.target.mla;
+  report.mla_evidence = question.target.mla_evidence;
+  report.hardware = question.hardware.name;
+  report.hardware_description = question.hardware.description;
   report.reason = choice.reason;
-  if (choice.row) report.choice = choice.row->info.name;
+  report.preferred = choice.preferred;
+  report.choice = name_of(choice.plan.decode);
   for (const attention::Verdict& verdict : choice.verdicts) {
     CheckVerdict row{std::string(verdict.row->info.name), {}, std::string(verdict.row->info.note)};
     for (const attention::Refusal& refusal : verdict.refusals) {
@@ -50,13 +54,17 @@ CheckReport check(const CheckOptions& options) {
     }
     report.verdicts.push_back(std::move(row));
   }
+  try {
+    describe_plan(attention::choose(question, asked_backends(options.engine)), &report);
+  } catch (const Error& refused) {
+    report.refused = refused;
+  }
   return report;
 }
 
 std::string require_backend(const CheckOptions& options) {
-  const auto [needs, hardware] = question_of(options);
-  return std::string(
-      attention::choose(options.engine.attention_backend, needs, hardware, nullptr).info.name);
+  const attention::Question question = question_for(options);
+  return name_of(attention::choose(question, asked_backends(options.engine)).decode);
 }
 
 }  // namespace quern::engine

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "quern/engine.h"
 
 namespace quern::engine {
@@ -34,14 +36,22 @@ struct CheckReport {
   std::vector<CheckVerdict> verdicts;  // all backends, in order of preference
   std::string choice;                  // the automatic one; "" where nothing fits
   std::string reason;
+  std::string preferred;  // what would be chosen had this build its kernels; "" where that is it
+
+  // What the flags ask for, completed: the automatic choice where they name no backend; or why it
+  // is refused.
+  std::optional<Error> refused;
+  std::string prefill, decode, draft_prefill, draft_decode;
+  std::int64_t page_size = 0;  // 0: any
+  std::string kv_type;
 };
 
 // Every backend's verdict. A refusal is part of the report and not thrown.
 // Throws: the kCheckpoint… and kConfig… ids, kInvalidFlagValue.
 CheckReport check(const CheckOptions& options);
 
-// The backend that would serve. Throws: what keeps the asked-for one (or any) from doing so, as
-// attention::choose; kInvalidAttentionBackend; the ids of check().
+// The backend that would serve (of a split the decode half). Throws: what keeps the asked-for one
+// (or any) from doing so, as attention::choose; kInvalidAttentionBackend; the ids of check().
 std::string require_backend(const CheckOptions& options);
 
 }  // namespace quern::engine

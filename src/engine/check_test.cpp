@@ -47,9 +47,14 @@ TEST(Check, RefusesMlaModelsOnTrtllmMha) {
 }
 
 TEST(Check, RefusesLlamaOnMlaBackends) {
-  for (const std::string name :
-       {"trtllm_mla", "cutedsl_mla", "tokenspeed_mla", "flashmla", "cutlass_mla"}) {
-    expect_refused(options_for("llama", name), errors::kMlaBackendOnly,
+  const std::pair<std::string, ErrorId> rows[] = {
+      {"trtllm_mla", errors::kTrtllmMlaNonMlaModel},
+      {"cutedsl_mla", errors::kCutedslMlaNonMlaModel},
+      {"tokenspeed_mla", errors::kTokenspeedMlaNonMlaModel},
+      {"flashmla", errors::kFlashmlaNonMlaModel},
+      {"cutlass_mla", errors::kCutlassMlaNonMlaModel}};
+  for (const auto& [name, id] : rows) {
+    expect_refused(options_for("llama", name), id,
                    name + " backend can only be used with MLA models.");
   }
 }

@@ -8,6 +8,7 @@
 #include "base/errors/base.h"
 #include "base/errors/engine.h"
 #include "base/log.h"
+#include "engine/question.h"
 #include "kernels/ops.h"
 
 namespace quern::engine {
@@ -93,28 +94,48 @@ EngineInfo describe(const EngineOptions& options, const checkpoint::Metadata& me
   return info;
 }
 
+// The machine whose backends are to be judged: this one, or one whose contracts run here.
+attention::Hardware startup_hardware(const EngineOptions& options) {
+  if (options.simulate_hardware.empty()) return attention::probe_hardware();
+  attention::Hardware hardware = attention::hardware_named(options.simulate_hardware);
+  hardware.simulated = true;
+  log().warn("simulating {} ({}): the backends' rules and results are real, the speed is not",
+             hardware.name, hardware.description);
+  return hardware;
+}
+
+// "auto" is the dtype that the model computes in, where the backends keep it.
+attention::KvType cache_type(const attention::Plan& plan, kernels::PackMode pack) {
+  using attention::KvType;
+  if (pack != kernels::PackMode::kF32 || plan.kv_type != KvType::kBF16) return plan.kv_type;
+  for (const attention::Half* half : {&plan.prefill, &plan.decode}) {
+    const auto types = half->row->info.kv_types;
+    if (std::find(types.begin(), types.end(), KvType::kF32) == types.end()) return plan.kv_type;
+  }
+  return KvType::kF32;
+}
+
 }  // namespace
 
 LoadedModel load_model(const EngineOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   const kernels::PackMode pack = pack_mode(options.dtype);
-  attention::NeedsOptions asked;
-  asked.page_size = options.page_size;
-  asked.kv_type = attention::parse_kv_type(options.kv_cache_dtype);
+  needs_options(options);  // mistyped words first: they cost no I/O
+  const attention::Hardware hardware = startup_hardware(options);
 
   const checkpoint::Metadata metadata = checkpoint::read_metadata(options.model_path);
-  const attention::Hardware hardware = attention::probe_hardware();
-  attention::Needs needs = attention::needs_of(metadata.config, options.model_path, asked);
+  const attention::Question question = question_of(options, metadata.config, hardware);
   LoadedModel loaded;
   std::string reason;
-  const attention::BackendRow& row =
-      attention::choose(options.attention_backend, needs, hardware, &reason);
+  const attention::Plan plan = attention::choose(question, asked_backends(options), &reason);
+  for (const std::string& note : plan.notes) log().info("{}", note);
   const model::Family& family = model::find_family(metadata.config);
   family.check(metadata.config);
   loaded.config = metadata.config;
   loaded.info = describe(options, metadata);
   EngineInfo& info = loaded.info;
-  info.attention_backend = row.info.name;
+  info.attention_backend = plan.decode.row->info.name;
+  info.prefill_attention_backend = plan.prefill.row->info.name;
   info.attention_backend_reason = reason;
   info.hardware = hardware.description;
 
@@ -122,14 +143,9 @@ LoadedModel load_model(const EngineOptions& options) {
   loaded.chat_template = std::make_unique<text::ChatTemplate>(metadata.tokenizer.chat_template);
   info.has_chat_template = loaded.chat_template->supported();
 
-  // "auto" is the dtype that the model computes in.
-  if (needs.kv_type == attention::KvType::kAuto) {
-    needs.kv_type =
-        pack == kernels::PackMode::kF32 ? attention::KvType::kF32 : attention::KvType::kBF16;
-  }
-  const attention::LayoutList layouts = row.kv_layouts(needs);
-  CHECK(!layouts.empty(), row.info.name);
-  const cache::KvLayout& layout = layouts.front();
+  attention::Needs needs = question.target;
+  needs.kv_type = cache_type(plan, pack);
+  const cache::KvLayout layout = attention::layout_of(plan, needs);
   info.kv_cache_dtype = attention::name_of(needs.kv_type);
   info.page_size = layout.page_size;
   info.kv_bytes_per_token = layout.bytes_per_token(metadata.config.layers);
@@ -147,7 +163,7 @@ LoadedModel load_model(const EngineOptions& options) {
   info.pages_total = cache_pages(options, layout, info, info.weight_bytes);
   loaded.store = std::make_unique<cache::KvStore>(layout, metadata.config.layers, info.pages_total);
   loaded.pages = std::make_unique<cache::PagePool>(static_cast<std::int32_t>(info.pages_total));
-  loaded.backend = row.create(*loaded.pool);
+  loaded.backend = attention::assemble(plan, layout, *loaded.pool);
   info.load_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return loaded;

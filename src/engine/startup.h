@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "attention/select.h"
+#include "attention/assemble.h"
 #include "base/threads.h"
 #include "cache/kv_store.h"
 #include "cache/page_pool.h"

@@ -12,17 +12,35 @@
 
 namespace quern::model {
 
-const Family& find_family(const ModelConfig& config) {
+namespace {
+
+std::span<const Family> families() {
   static const Family kFamilies[] = {llama_family()};
-  std::vector<std::string_view> served;
-  for (const Family& family : kFamilies) {
+  return kFamilies;
+}
+
+}  // namespace
+
+const Family* family_of(const ModelConfig& config) {
+  for (const Family& family : families()) {
     const auto names = family.architectures;
-    if (std::find(names.begin(), names.end(), config.architecture) != names.end()) return family;
-    served.insert(served.end(), names.begin(), names.end());
+    if (std::find(names.begin(), names.end(), config.architecture) != names.end()) return &family;
   }
+  return nullptr;
+}
+
+std::string served_architectures() {
+  std::vector<std::string_view> served;
+  for (const Family& family : families()) {
+    served.insert(served.end(), family.architectures.begin(), family.architectures.end());
+  }
+  return fmt::format("{}", fmt::join(served, ", "));
+}
+
+const Family& find_family(const ModelConfig& config) {
+  if (const Family* family = family_of(config)) return *family;
   throw Error(errors::kModelFamilyNotServed,
-              {{"architecture", config.architecture},
-               {"served", fmt::format("{}", fmt::join(served, ", "))}});
+              {{"architecture", config.architecture}, {"served", served_architectures()}});
 }
 
 }  // namespace quern::model

@@ -49,6 +49,10 @@ struct Family {
                                  const LoadOptions& options);
 };
 
+// The family of the architecture, or null where this build has none.
+const Family* family_of(const ModelConfig& config);
+// The architectures of all families, separated by commas.
+std::string served_architectures();
 // Throws: kModelFamilyNotServed with the architectures that are.
 const Family& find_family(const ModelConfig& config);
 

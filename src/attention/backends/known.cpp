@@ -25,8 +25,8 @@ constexpr KvType kTrtllmMhaTypes[] = {kBF16, kFp8E4M3, kNvFp4};
 
 constexpr std::int32_t kPage1[] = {1}, kPage64[] = {64}, kPage128[] = {128}, kPage256[] = {256};
 constexpr std::int32_t kPage64Or32[] = {64, 32};
-constexpr std::int32_t kTrtllmMhaPages[] = {64, 16, 32, 128};
-constexpr std::int32_t kXpuPages[] = {128, 64};
+constexpr std::int32_t kTrtllmMhaPages[] = {64, 16, 32, 128}, kTrtllmMhaSmallPages[] = {64, 16, 32};
+constexpr std::int32_t kXpuPages[] = {128, 64}, kXpuMlaPages[] = {128, 64, 16, 32};
 constexpr std::int32_t kCpuPages[] = {16, 32, 64, 128};
 
 constexpr std::int32_t kFlashinferDims[] = {64, 128, 256, 512};
@@ -51,17 +51,32 @@ bool sm_between(const Hardware& hardware, int low, int high) {
   return hardware.sm && *hardware.sm >= low && *hardware.sm <= high;
 }
 
+// On SM100 and SM110 pages of 128 tokens, but trees of drafts want single ones.
+std::span<const std::int32_t> fa4_pages(const Needs& needs, const Hardware& hardware) {
+  if (needs.mla) return kPage1;
+  if (!sm_between(hardware, 100, 110)) return {};
+  if (needs.speculative_topk > 1) return kPage1;
+  return kPage128;
+}
+
+// On SM100 pages of 128 tokens need grouped queries and equal dims.
+std::span<const std::int32_t> trtllm_mha_pages(const Needs& needs, const Hardware& hardware) {
+  const bool dynamic = needs.heads > needs.kv_heads && needs.head_dim == needs.v_head_dim;
+  if (!dynamic && sm_between(hardware, 100, 109)) return kTrtllmMhaSmallPages;
+  return kTrtllmMhaPages;
+}
+
 // Fp8 keys only on Hopper, and values of another width than the keys only there.
 Outcome fa3_caveat(const Needs& needs, const Hardware& hardware) {
   if (needs.mla || !hardware.sm) return std::nullopt;
   if (needs.kv_type == kFp8E4M3 && *hardware.sm < 90) {
-    return Caveat{errors::kKvTypeUnsupported, "bf16, float16 below SM90"};
+    return Caveat{Check::kKvType, errors::kKvTypeUnsupported, "bf16, float16 below SM90"};
   }
   const auto qk = needs.head_dim, v = needs.v_head_dim;
   if (qk == v) return std::nullopt;
   const bool wide = qk >= 128 && qk <= 192 && v <= 128, narrow = qk <= 64 && v <= 512;
   if (*hardware.sm >= 90 && (wide || narrow)) return std::nullopt;
-  return Caveat{errors::kHeadDimUnsupported,
+  return Caveat{Check::kHeadDim, errors::kHeadDimUnsupported,
                 "QK = V, and on SM90 QK 128–192 with V ≤ 128 or QK ≤ 64 with V ≤ 512"};
 }
 
@@ -69,39 +84,38 @@ Outcome fa4_caveat(const Needs& needs, const Hardware& hardware) {
   if (needs.mla || !hardware.sm) return std::nullopt;
   const bool blackwell = sm_between(hardware, 100, 110);
   const auto qk = needs.head_dim, v = needs.v_head_dim;
-  if (blackwell && needs.page_size != 0 && needs.page_size != 128 && needs.speculative_topk <= 1) {
-    return Caveat{errors::kPageSizeUnsupported, "128 on SM100 and SM110"};
-  }
   if (needs.kv_type == kMxFp8 && *hardware.sm < 100) {
-    return Caveat{errors::kKvTypeUnsupported, "bf16, float16 below SM100"};
+    return Caveat{Check::kKvType, errors::kKvTypeUnsupported, "bf16, float16 below SM100"};
   }
   const bool blackwell_dims =
       (qk >= 8 && qk <= 128 && v <= 128) || (qk == 192 && v == 128) || (qk == 256 && v == 256);
   if (blackwell && !blackwell_dims) {
-    return Caveat{errors::kHeadDimUnsupported, "8–128, 192 with V 128, 256 on SM100 and SM110"};
+    return Caveat{Check::kHeadDim, errors::kHeadDimUnsupported,
+                  "8–128, 192 with V 128, 256 on SM100 and SM110"};
   }
-  if (blackwell && qk == 256 && needs.sinks) return Caveat{errors::kSinksUnsupported, "no sinks"};
+  if (blackwell && qk == 256 && needs.sinks)
+    return Caveat{Check::kSinks, errors::kSinksUnsupported, "no sinks"};
   if (blackwell && qk == 256 && needs.soft_cap) {
-    return Caveat{errors::kSoftCapUnsupported, "no cap"};
+    return Caveat{Check::kSoftCap, errors::kSoftCapUnsupported, "no cap"};
   }
   return std::nullopt;
 }
 
 Outcome at_most_128_heads(const Needs& needs, const Hardware&) {
   if (needs.heads <= 128) return std::nullopt;
-  return Caveat{errors::kHeadsUnsupported, "at most 128 query heads"};
+  return Caveat{Check::kHeadDim, errors::kHeadsUnsupported, "at most 128 query heads"};
 }
 
 Outcome trtllm_mla_caveat(const Needs& needs, const Hardware& hardware) {
   if (needs.heads > 64 && needs.heads < 128) {
-    return Caveat{errors::kHeadsUnsupported, "not 65 to 127 query heads"};
+    return Caveat{Check::kHeadDim, errors::kHeadsUnsupported, "not 65 to 127 query heads"};
   }
   if (sm_between(hardware, 120, 129)) {
     if (!needs.speculative_algorithm.empty()) {
-      return Caveat{errors::kSpeculativeUnsupported, "none on SM12x"};
+      return Caveat{Check::kSpeculative, errors::kSpeculativeUnsupported, "none on SM12x"};
     }
     if (needs.head_dim > 0 && needs.head_dim != 576) {
-      return Caveat{errors::kHeadDimUnsupported, "QK 576 with V 512 on SM12x"};
+      return Caveat{Check::kHeadDim, errors::kHeadDimUnsupported, "QK 576 with V 512 on SM12x"};
     }
   }
   return std::nullopt;
@@ -109,27 +123,27 @@ Outcome trtllm_mla_caveat(const Needs& needs, const Hardware& hardware) {
 
 // SGLang asks for fp8_e4m3 by name: its `auto` is the model's own type.
 Outcome tokenspeed_caveat(const Needs& needs, const Hardware&) {
+  if (!needs.speculative_algorithm.empty() && needs.draft_tokens > 8) {
+    return Caveat{Check::kSpeculative, errors::kTokenspeedVerifyTokens, "at most 8 draft tokens"};
+  }
   if (needs.kv_type != kAuto) return std::nullopt;
-  return Caveat{errors::kTokenspeedMlaKvType, "fp8_e4m3"};
+  return Caveat{Check::kKvType, errors::kTokenspeedMlaKvType, "fp8_e4m3"};
 }
 
 Outcome trtllm_mha_caveat(const Needs& needs, const Hardware& hardware) {
-  const bool gqa = needs.kv_heads > 0 && needs.heads > needs.kv_heads;
-  if (sm_between(hardware, 100, 109) && needs.page_size >= 128 && !gqa) {
-    return Caveat{errors::kTrtllmMhaPageSize128, "16, 32, 64"};
-  }
   if (sm_between(hardware, 120, 129) && needs.kv_type == kFp8E4M3) {
-    return Caveat{errors::kTrtllmMhaSm120Fp8, "bf16, nvfp4"};
+    return Caveat{Check::kKvType, errors::kTrtllmMhaSm120Fp8, "bf16, nvfp4"};
   }
   if (sm_between(hardware, 90, 90) && needs.kv_type == kNvFp4) {
-    return Caveat{errors::kKvTypeUnsupported, "bf16, fp8_e4m3 on SM90"};
+    return Caveat{Check::kKvType, errors::kKvTypeUnsupported, "bf16, fp8_e4m3 on SM90"};
   }
   const bool xqa = sm_between(hardware, 90, 90) || sm_between(hardware, 120, 129);
   if (xqa && needs.head_dim % 16 != 0) {
-    return Caveat{errors::kHeadDimUnsupported, "multiples of 16 on SM90 and SM120"};
+    return Caveat{Check::kHeadDim, errors::kHeadDimUnsupported,
+                  "multiples of 16 on SM90 and SM120"};
   }
   if (sm_between(hardware, 90, 90) && needs.head_dim > 256) {
-    return Caveat{errors::kHeadDimUnsupported, "at most 256 on SM90"};
+    return Caveat{Check::kHeadDim, errors::kHeadDimUnsupported, "at most 256 on SM90"};
   }
   return std::nullopt;
 }
@@ -137,11 +151,13 @@ Outcome trtllm_mha_caveat(const Needs& needs, const Hardware& hardware) {
 Outcome hpc_ops_caveat(const Needs& needs, const Hardware&) {
   const auto kv = needs.kv_heads;
   if (kv <= 0 || needs.heads % kv != 0 || (needs.heads / kv != 4 && needs.heads / kv != 8)) {
-    return Caveat{errors::kHpcOpsHeads, "head_dim 128, 4 or 8 query heads to a KV head"};
+    return Caveat{Check::kHeadDim, errors::kHpcOpsHeads,
+                  "head_dim 128, 4 or 8 query heads to a KV head"};
   }
   const bool fused = (needs.heads == 8 && kv == 1) || (needs.heads == 64 && kv == 8);
   if (needs.kv_type == kFp8E4M3 && !fused) {
-    return Caveat{errors::kHpcOpsFp8Heads, "8 over 1 or 64 over 8 heads with fp8_e4m3"};
+    return Caveat{Check::kKvType, errors::kHpcOpsFp8Heads,
+                  "8 over 1 or 64 over 8 heads with fp8_e4m3"};
   }
   return std::nullopt;
 }
@@ -150,15 +166,17 @@ Outcome aiter_caveat(const Needs& needs, const Hardware&) {
   const auto heads = needs.heads;
   const bool served = heads == 4 || heads == 8 || (heads % 16 == 0 && heads >= 16 && heads <= 128);
   if (!needs.mla || served) return std::nullopt;
-  return Caveat{errors::kAiterMlaHeads, "4, 8 or multiples of 16 up to 128 heads"};
+  return Caveat{Check::kHeadDim, errors::kAiterMlaHeads, "4, 8 or multiples of 16 up to 128 heads"};
 }
 
 Outcome amx_caveat(const Needs& needs, const Hardware&) {
   const bool tree = needs.speculative_topk > 1 && !needs.speculative_algorithm.empty();
   if (tree && (needs.window || needs.encoder_decoder)) {
-    return Caveat{errors::kTopkUnsupported, "topk = 1 with a window or cross attention"};
+    return Caveat{Check::kTopk, errors::kTopkUnsupported,
+                  "topk = 1 with a window or cross attention"};
   }
-  if (needs.mla && needs.soft_cap) return Caveat{errors::kSoftCapUnsupported, "no cap for MLA"};
+  if (needs.mla && needs.soft_cap)
+    return Caveat{Check::kSoftCap, errors::kSoftCapUnsupported, "no cap for MLA"};
   return std::nullopt;
 }
 
@@ -169,6 +187,8 @@ constexpr BackendInfo kFlashinfer = {.name = "flashinfer",
                                      .speculative = Speculation::kTree,
                                      .speculative_mla = Speculation::kOneBranch,
                                      .page_sizes_mla = kPage1,
+                                     .ngram_tree_pages = true,
+                                     .deterministic = true,
                                      .kv_types = kFlashinferTypes,
                                      .kv_types_mla = kHalf,
                                      .head_dims = kFlashinferDims,
@@ -179,7 +199,8 @@ constexpr BackendInfo kFlashinfer = {.name = "flashinfer",
                                      .plain_mla = true,
                                      .device = Device::kCuda,
                                      .sm = kSm75Up,
-                                     .machine = "an NVIDIA GPU of SM75 or later"};
+                                     .machine = "an NVIDIA GPU of SM75 or later",
+                                     .portable = true};
 
 constexpr BackendInfo kFa3 = {.name = "fa3",
                               .mha = true,
@@ -189,6 +210,8 @@ constexpr BackendInfo kFa3 = {.name = "fa3",
                               .speculative_mla = Speculation::kTree,
                               .tree_page_one_mla = true,
                               .tree_page_one_window = true,
+                              .deterministic = true,
+                              .deterministic_mla = true,
                               .kv_types = kHalfFp8,
                               .kv_types_mla = kHalf,
                               .max_head_dim = 256,
@@ -200,7 +223,8 @@ constexpr BackendInfo kFa3 = {.name = "fa3",
                               .sm = kSm80To90,
                               .sm_mla = kSm90,
                               .machine = "an NVIDIA GPU of SM80 to SM90 (for MLA SM90)",
-                              .caveat = fa3_caveat};
+                              .caveat = fa3_caveat,
+                              .portable = true};
 
 constexpr BackendInfo kFa4 = {.name = "fa4",
                               .mha = true,
@@ -209,10 +233,14 @@ constexpr BackendInfo kFa4 = {.name = "fa4",
                               .speculative = Speculation::kTree,
                               .speculative_mla = Speculation::kUnknown,
                               .page_sizes_mla = kPage1,
+                              .pages = fa4_pages,
                               .tree_page_one = true,
                               .tree_page_one_mla = true,
+                              .deterministic = true,
+                              .deterministic_mla = true,
                               .kv_types = kFa4Types,
                               .kv_types_mla = kHalf,
+                              .fp4_prefill = true,
                               .max_head_dim = 256,
                               .head_dim_multiple = 8,
                               .window = kYes,
@@ -222,7 +250,8 @@ constexpr BackendInfo kFa4 = {.name = "fa4",
                               .device = Device::kCuda,
                               .sm = kFa4Sm,
                               .machine = "an NVIDIA GPU of SM90, 100, 110 or 120",
-                              .caveat = fa4_caveat};
+                              .caveat = fa4_caveat,
+                              .portable = true};
 
 constexpr BackendInfo kTriton = {.name = "triton",
                                  .mha = true,
@@ -231,13 +260,16 @@ constexpr BackendInfo kTriton = {.name = "triton",
                                  .speculative = Speculation::kTree,
                                  .speculative_mla = Speculation::kTree,
                                  .tree_page_one_mla = true,
+                                 .deterministic = true,
+                                 .deterministic_mla = true,
                                  .kv_types = kTritonTypes,
                                  .kv_types_mla = kTritonMlaTypes,
                                  .window = kYes,
                                  .sinks = kYes,
                                  .soft_cap = kYes,
                                  .device = Device::kAnyGpu,
-                                 .machine = "a GPU of NVIDIA, AMD or Intel"};
+                                 .machine = "a GPU of NVIDIA, AMD or Intel",
+                                 .portable = true};
 
 constexpr BackendInfo kFlexAttention = {.name = "flex_attention",
                                         .mha = true,
@@ -303,6 +335,8 @@ constexpr BackendInfo kTokenspeedMla = {.name = "tokenspeed_mla",
 
 constexpr BackendInfo kCutedslMla = {.name = "cutedsl_mla",
                                      .mla = true,
+                                     .mla_decode_only = true,
+                                     .mla_prefill_partner = "trtllm_mla",
                                      .speculative_mla = Speculation::kOneBranch,
                                      .page_sizes = kPage64Or32,
                                      .kv_types = kBf16Fp8,
@@ -320,6 +354,7 @@ constexpr BackendInfo kTrtllmMha = {.name = "trtllm_mha",
                                     .mha = true,
                                     .speculative = Speculation::kOneBranch,
                                     .page_sizes = kTrtllmMhaPages,
+                                    .pages = trtllm_mha_pages,
                                     .kv_types = kTrtllmMhaTypes,
                                     .max_head_dim = 512,
                                     .equal_head_dims = true,
@@ -329,7 +364,8 @@ constexpr BackendInfo kTrtllmMha = {.name = "trtllm_mha",
                                     .device = Device::kCuda,
                                     .sm = kTrtllmMhaSm,
                                     .machine = "an NVIDIA GPU of SM90, 100 or 120",
-                                    .caveat = trtllm_mha_caveat};
+                                    .caveat = trtllm_mha_caveat,
+                                    .portable = true};
 
 constexpr BackendInfo kHpcOps = {.name = "hpc_ops",
                                  .mha = true,
@@ -342,7 +378,8 @@ constexpr BackendInfo kHpcOps = {.name = "hpc_ops",
                                  .device = Device::kCuda,
                                  .sm = kSm90,
                                  .machine = "an NVIDIA Hopper GPU (SM90)",
-                                 .caveat = hpc_ops_caveat};
+                                 .caveat = hpc_ops_caveat,
+                                 .portable = true};
 
 constexpr BackendInfo kDsa = {.name = "dsa",
                               .mla = true,
@@ -374,6 +411,7 @@ constexpr BackendInfo kDsv4 = {.name = "dsv4",
 constexpr BackendInfo kDualChunk = {.name = "dual_chunk_flash_attn",
                                     .mha = true,
                                     .own_models = "those with dual_chunk_attention_config",
+                                    .dual_chunk = true,
                                     .kv_types = kBf16Only,
                                     .window = kNo,
                                     .sinks = kNo,
@@ -436,6 +474,8 @@ constexpr BackendInfo kAscend = {.name = "ascend",
                                  .cross_attention = kYes,
                                  .speculative = Speculation::kOneBranch,
                                  .page_sizes = kPage128,
+                                 .deterministic = true,
+                                 .deterministic_mla = true,
                                  .kv_types = kBf16Only,
                                  .window = kYes,
                                  .sinks = kYes,
@@ -446,8 +486,12 @@ constexpr BackendInfo kAscend = {.name = "ascend",
 constexpr BackendInfo kIntelXpu = {
     .name = "intel_xpu",
     .mha = true,
+    .mla = true,
+    .mla_decode_only = true,
     .cross_attention = kYes,
     .page_sizes = kXpuPages,
+    .page_sizes_mla = kXpuMlaPages,
+    .deterministic = true,
     .kv_types = kBf16Only,
     .window = kYes,
     .sinks = kYes,

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "attention/backends/cpu_flash.h"
 #include "attention/backends/infos.h"
 #include "attention/backends/store_tokens.h"
 #include "core/dtype.h"
@@ -115,9 +116,12 @@ std::unique_ptr<AttentionBackend> make_torch_native(ThreadPool& pool) {
 LayoutList torch_native_layouts(const Needs& needs) {
   const auto page_size = static_cast<std::int32_t>(needs.page_size > 0 ? needs.page_size : 16);
   const DType dtype = needs.kv_type == KvType::kF32 ? DType::kF32 : DType::kBF16;
-  return {cache::rows_layout(dtype, page_size, static_cast<std::int32_t>(needs.kv_heads),
-                             static_cast<std::int32_t>(needs.head_dim),
-                             static_cast<std::int32_t>(needs.v_head_dim))};
+  LayoutList layouts = {cache::rows_layout(
+      dtype, page_size, static_cast<std::int32_t>(needs.kv_heads),
+      static_cast<std::int32_t>(needs.head_dim), static_cast<std::int32_t>(needs.v_head_dim))};
+  // As the other half of a split it reads what that one packs.
+  for (const cache::KvLayout& layout : cpu_flash_layouts(needs)) layouts.push_back(layout);
+  return layouts;
 }
 
 }  // namespace quern::attention

@@ -1,0 +1,22 @@
+// From the flags and a model's metadata to what the attention backends are asked. Called by
+// check.cpp and startup.cpp, so that `quern check` and a start judge the same thing.
+#pragma once
+
+#include "attention/select.h"
+#include "checkpoint/checkpoint.h"
+#include "quern/engine.h"
+
+namespace quern::engine {
+
+// Reads the flags alone, so that a mistyped word costs no I/O. Throws: kInvalidFlagValue,
+// kInvalidAttentionBackend.
+attention::NeedsOptions needs_options(const EngineOptions& options);
+
+// Reads a draft model's metadata where one is named. Throws: the ids of read_metadata() and
+// attention::needs_of().
+attention::Question question_of(const EngineOptions& options, const ModelConfig& target,
+                                attention::Hardware hardware);
+
+attention::Asked asked_backends(const EngineOptions& options);
+
+}  // namespace quern::engine
