@@ -1,6 +1,10 @@
 #include "base/error.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdlib>
 
 #include "base/errors/base.h"
 
@@ -58,6 +62,22 @@ size_t sequence_length(std::string_view text, size_t i) {
   return length;
 }
 
+// The file named by QUERN_ERROR_TRACE, or -1. The tests learn from it which errors were raised
+// (tools/check_raised.py).
+int trace_file() {
+  const char* path = std::getenv("QUERN_ERROR_TRACE");
+  if (path == nullptr || *path == '\0') return -1;
+  return open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+}
+
+void trace(const char* symbol) {
+  static const int file = trace_file();
+  if (file < 0) return;
+  const std::string line = std::string(symbol) + '\n';
+  // Whole lines: an append of a few bytes is one piece. A trace that fails is missed by its test.
+  [[maybe_unused]] const ssize_t written = write(file, line.data(), line.size());
+}
+
 }  // namespace
 
 const ErrorEntry& error_entry(ErrorId id) {
@@ -66,7 +86,9 @@ const ErrorEntry& error_entry(ErrorId id) {
 
 Error::Error(ErrorId id, std::vector<ErrorField> fields, std::source_location where)
     : id_(id), fields_(std::move(fields)), where_(where) {
-  message_ = valid_utf8(fill(error_entry(id).message, fields_));
+  const ErrorEntry& entry = error_entry(id);
+  message_ = valid_utf8(fill(entry.message, fields_));
+  trace(entry.symbol);
 }
 
 std::string_view Error::field(std::string_view name) const noexcept {

@@ -2,6 +2,7 @@
 // and watches for the client leaving while an answer is being made.
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/redirect_error.hpp>
@@ -18,6 +19,7 @@
 
 #include "base/errors/server.h"
 #include "base/log.h"
+#include "server/catalog_pages.h"
 #include "server/error_pages.h"
 #include "server/exchange.h"
 #include "server/http_wire.h"
@@ -55,7 +57,9 @@ HttpRequest read_head(const http::request<http::string_body>& message) {
   HttpRequest request;
   request.method = std::string(message.method_string());
   const std::string_view target(message.target().data(), message.target().size());
-  request.path = std::string(target.substr(0, target.find('?')));
+  const size_t mark = std::min(target.find('?'), target.size());
+  request.path = std::string(target.substr(0, mark));
+  request.query = std::string(target.substr(std::min(mark + 1, target.size())));
   if (const auto type = message.find(http::field::content_type); type != message.end()) {
     request.has_content_type = true;
     request.content_type = std::string(type->value());
@@ -154,7 +158,8 @@ class Connection : public OpenConnection, public std::enable_shared_from_this<Co
     HttpRequest request = read_head(parser.get());
     keep_alive_ = keep_alive_ && parser.get().keep_alive() && !core_.draining;
     const Route* route = nullptr;
-    const CheckContext context{core_.options, core_.engine != nullptr, core_.draining};
+    const CheckContext context{core_.options, core_.engine != nullptr, core_.draining,
+                               core_.catalog_only};
     if (auto early = check_head(request, parser.content_length().value_or(0), context, &route)) {
       keep_alive_ = keep_alive_ && parser.is_done();
       co_await answer(request, std::move(*early));
@@ -209,9 +214,10 @@ class Connection : public OpenConnection, public std::enable_shared_from_this<Co
   ServerFacts facts() const { return {core_.url, core_.draining, !core_.options.api_key.empty()}; }
 
   awaitable<Reply> make_page(const Route& route, const HttpRequest& request) {
-    auto make = [&route, &request, &engine = *core_.engine, facts = facts()] {
+    auto make = [&route, &request, engine = core_.engine, facts = facts()] {
       try {
-        return page(route, request, engine, facts);
+        if (route.is_catalog()) return catalog_reply(route, request);
+        return page(route, request, *engine, facts);
       } catch (...) {
         return error_reply(current_error());
       }

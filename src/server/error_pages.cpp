@@ -1,5 +1,7 @@
 #include "server/error_pages.h"
 
+#include <fmt/format.h>
+
 #include <cctype>
 #include <exception>
 #include <new>
@@ -29,7 +31,8 @@ std::string object(std::string_view message, const ErrorEntry& entry, std::strin
                 {"type", entry.type},
                 {"param", param.empty() ? Json(nullptr) : Json(valid_utf8(param))},
                 {"code", code.empty() ? snake_case(entry.symbol) : std::string(code)},
-                {"id", entry.id}};
+                {"id", entry.id},
+                {"url", fmt::format("/errors/{}", entry.slug)}};
   if (!hint.empty()) error["hint"] = valid_utf8(hint);
   return Json{{"error", std::move(error)}}.dump();
 }

@@ -11,10 +11,10 @@
 
 namespace quern::server {
 
-// {"error":{"message","type","param","code","id"}} in valid UTF-8. `code` is the error's field of
-// that name where OpenAI has a word for it, else the entry's symbol in snake_case; `id` its 16 hex
-// digits; `hint` stands there where the error has one. `param` is named where the error does not
-// name a field itself and the client is at fault.
+// {"error":{"message","type","param","code","id","url"}} in valid UTF-8. `code` is the error's
+// field of that name where OpenAI has a word for it, else the entry's symbol in snake_case; `id`
+// its 16 hex digits, `url` the page that explains it; `hint` stands there where the error has one.
+// `param` is named where the error does not name a field itself and the client is at fault.
 std::string error_body(const Error& error, std::string_view param = "");
 Reply error_reply(const Error& error, std::string_view param = "");
 

@@ -175,6 +175,8 @@ struct HttpServer::Impl {
     });
   }
 
+  void serve(Engine* engine, bool on_signals);
+
   void stop() {
     if (!stopped.exchange(true)) stop_requested.set_value();
   }
@@ -204,11 +206,16 @@ std::string HttpServer::url() const { return impl_->core.url; }
 
 void HttpServer::stop() { impl_->stop(); }
 
-void HttpServer::serve(Engine& engine, bool on_signals) {
-  Impl& server = *impl_;
-  ServerCore& core = server.core;
+void HttpServer::serve(Engine& engine, bool on_signals) { impl_->serve(&engine, on_signals); }
+
+void HttpServer::serve_catalog(bool on_signals) { impl_->serve(nullptr, on_signals); }
+
+// `engine` is null where only the catalogue is served.
+void HttpServer::Impl::serve(Engine* engine, bool on_signals) {
+  Impl& server = *this;
   server.on_io([&] {
-    core.engine = &engine;
+    core.engine = engine;
+    core.catalog_only = engine == nullptr;
     if (on_signals) server.wait_for_signals();
   });
   server.stop_requested.get_future().wait();
@@ -218,7 +225,7 @@ void HttpServer::serve(Engine& engine, bool on_signals) {
     server.acceptor.close(ignored);
     server.signals.cancel(ignored);
   });
-  engine.drain(core.options.drain_limit);
+  if (engine) engine->drain(core.options.drain_limit);
   const auto deadline = std::chrono::steady_clock::now() + kLastWrites;
   while (core.busy > 0 && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(kPoll);

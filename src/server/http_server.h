@@ -45,7 +45,9 @@ class HttpServer {
   // Once. `engine` is not used after it returns, and must have ended its requests before the server
   // is destroyed.
   void serve(Engine& engine, bool on_signals);
-  // Ends serve(). Any thread.
+  // The same for the error catalogue alone: /errors and /api/errors, without any engine.
+  void serve_catalog(bool on_signals);
+  // Ends serve() and serve_catalog(). Any thread.
   void stop();
 
  private:

@@ -12,6 +12,7 @@ namespace quern::server {
 struct HttpRequest {
   std::string method;  // as sent: GET, POST, …
   std::string path;    // as sent, without the query
+  std::string query;   // as sent, what follows the question mark
   std::string content_type;
   bool has_content_type = false;
   std::vector<std::string> authorization;  // every Authorization header

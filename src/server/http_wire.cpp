@@ -20,6 +20,7 @@ std::string_view status_words(int status) {
   switch (status) {
     case 200: return "OK";
     case 204: return "No Content";
+    case 302: return "Found";
     case 400: return "Bad Request";
     case 401: return "Unauthorized";
     case 404: return "Not Found";

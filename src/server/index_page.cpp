@@ -5,37 +5,10 @@
 
 #include "server/json_body.h"
 #include "server/pages.h"
+#include "server/text_forms.h"
 
 namespace quern::server {
 namespace {
-
-std::string html_escaped(std::string_view text) {
-  std::string escaped;
-  for (const char c : text) {
-    switch (c) {
-      case '&': escaped += "&amp;"; break;
-      case '<': escaped += "&lt;"; break;
-      case '>': escaped += "&gt;"; break;
-      case '"': escaped += "&quot;"; break;
-      case '\'': escaped += "&#39;"; break;
-      default: escaped += c;
-    }
-  }
-  return escaped;
-}
-
-// Inside single quotes of a POSIX shell.
-std::string shell_quoted(std::string_view text) {
-  std::string quoted = "'";
-  for (const char c : text) {
-    if (c == '\'') {
-      quoted += "'\\''";
-    } else {
-      quoted += c;
-    }
-  }
-  return quoted + "'";
-}
 
 std::string row(std::string_view name, std::string_view value) {
   return fmt::format("<tr><th>{}</th><td>{}</td></tr>\n", name, html_escaped(value));
@@ -89,7 +62,8 @@ std::string index_page(const EngineInfo& info, const ServerFacts& facts) {
   html += html_escaped(curl_command(info, facts));
   html +=
       "</pre>\n<p>See also <a href=\"/v1/models\">/v1/models</a>, "
-      "<a href=\"/server_info\">/server_info</a>, <a href=\"/health\">/health</a>.</p>\n"
+      "<a href=\"/server_info\">/server_info</a>, <a href=\"/health\">/health</a>, and "
+      "<a href=\"/errors\">/errors</a> for what every error means.</p>\n"
       "</body>\n</html>\n";
   return html;
 }

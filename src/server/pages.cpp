@@ -1,12 +1,12 @@
 #include "server/pages.h"
 
 #include <ctime>
-#include <optional>
 
 #include "base/error.h"
 #include "base/errors/server.h"
 #include "server/chat_messages.h"
 #include "server/json_body.h"
+#include "server/text_forms.h"
 
 namespace quern::server {
 namespace {
@@ -26,29 +26,6 @@ JsonOut model_card(const EngineInfo& info) {
           {"root", info.model_path},
           {"parent", nullptr},
           {"max_model_len", info.context_length}};
-}
-
-std::optional<int> hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return std::nullopt;
-}
-
-std::string percent_decoded(std::string_view text) {
-  std::string decoded;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '%' && i + 2 < text.size()) {
-      const auto high = hex_digit(text[i + 1]), low = hex_digit(text[i + 2]);
-      if (high && low) {
-        decoded += static_cast<char>(*high * 16 + *low);
-        i += 2;
-        continue;
-      }
-    }
-    decoded += text[i];
-  }
-  return decoded;
 }
 
 Reply model_page(std::string_view name, const EngineInfo& info) {
@@ -157,11 +134,15 @@ Reply page(const Route& route, const HttpRequest& request, const Engine& engine,
     case Action::kServerInfo: return server_info(engine);
     case Action::kTokenize: return tokenize(request.body, engine);
     case Action::kDetokenize: return detokenize(request.body, engine);
+    case Action::kCatalogList:
+    case Action::kCatalogEntry:
+    case Action::kCatalogIndexPage:
+    case Action::kCatalogEntryPage:
     case Action::kChatCompletion:
     case Action::kCompletion:
     case Action::kGenerate: break;
   }
-  CHECK(!route.generates(), route.path);
+  CHECK(!route.generates() && !route.is_catalog(), route.path);
   return {};
 }
 

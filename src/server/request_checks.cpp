@@ -41,6 +41,21 @@ Reply options_reply(const Route& route) {
   return reply;
 }
 
+// Where only the catalogue is served, / leads to it and a health check finds the server well.
+Reply without_engine(const HttpRequest& request, const Route& route) {
+  Reply reply;
+  if (route.action == Action::kIndex) {
+    reply.status = 302;
+    reply.headers.emplace_back("Location", "/errors");
+    return reply;
+  }
+  if (route.action != Action::kHealth) {
+    throw Error(errors::kRouteNotFound, {{"path", request.path}});
+  }
+  reply.content_type = "text/plain";
+  return reply;
+}
+
 }  // namespace
 
 std::optional<Reply> check_head(const HttpRequest& request, std::uint64_t content_length,
@@ -53,8 +68,9 @@ std::optional<Reply> check_head(const HttpRequest& request, std::uint64_t conten
       throw Error(errors::kInvalidApiKey);
     }
     *route = &find_route(request.method, request.path);
+    if (context.catalog_only && !(*route)->is_catalog()) return without_engine(request, **route);
     if (request.method == "OPTIONS") return options_reply(**route);
-    if (!context.ready) throw Error(errors::kModelLoading);
+    if (!context.ready && !(*route)->is_catalog()) throw Error(errors::kModelLoading);
     if (context.draining && (*route)->takes_body()) throw Error(errors::kServerDraining);
     if ((*route)->takes_body() && request.has_content_type &&
         !is_json_in_utf8(request.content_type)) {

@@ -15,6 +15,7 @@ struct CheckContext {
   const ServerOptions& options;
   bool ready;  // an engine is there
   bool draining;
+  bool catalog_only;  // only the catalogue is served
 };
 
 // The reply that ends the request here, or nothing and the route that is to answer it.

@@ -1,5 +1,5 @@
 // The table of routes: what stands where and which methods it takes. Every route but /health is
-// behind the API key (connection.cpp asks before it looks here).
+// behind the API key (request_checks.cpp asks before it looks here).
 #pragma once
 
 #include <string_view>
@@ -13,6 +13,10 @@ enum class Action {
   kModel,
   kModelInfo,
   kServerInfo,
+  kCatalogList,
+  kCatalogEntry,
+  kCatalogIndexPage,
+  kCatalogEntryPage,
   kTokenize,
   kDetokenize,
   kChatCompletion,
@@ -27,6 +31,10 @@ struct Route {
   Action action;
 
   bool generates() const { return action >= Action::kChatCompletion; }
+  // Answered without an engine: while the model is loaded, and where there is none.
+  bool is_catalog() const {
+    return action >= Action::kCatalogList && action <= Action::kCatalogEntryPage;
+  }
   bool takes_body() const { return action >= Action::kTokenize; }
 };
 

@@ -34,6 +34,7 @@ struct ServerCore {
   std::set<OpenConnection*> connections;
   Engine* engine = nullptr;  // null while loading and after serve()
   bool draining = false;
+  bool catalog_only = false;  // there will be no engine
   std::atomic<int> busy = 0;  // connections that are not idle; any thread
 
   boost::asio::thread_pool workers{2};  // parse and tokenize, which may take long
