@@ -14,6 +14,9 @@ int bench_latency_command(const Options& options);     // bench_latency.cpp
 int bench_perplexity_command(const Options& options);  // bench_perplexity.cpp
 int inspect_command(const Options& options);           // inspect.cpp
 int check_command(const Options& options);             // check.cpp
+int explain_command(const Options& options);           // explain.cpp
+int catalog_serve_command(const Options& options);     // catalog.cpp
+int catalog_export_command(const Options& options);    // catalog.cpp
 
 // Returns where a backend fits the model, this machine and all flags, those included that the
 // engine does not know (speculative decoding). Throws: as check_command.

@@ -53,8 +53,17 @@ int run_command(Command command, const Options& options) {
     case Command::kBenchPerplexity: return bench_perplexity_command(options);
     case Command::kInspect: return inspect_command(options);
     case Command::kCheck: return check_command(options);
+    case Command::kExplain: return explain_command(options);
+    case Command::kCatalogServe: return catalog_serve_command(options);
+    case Command::kCatalogExport: return catalog_export_command(options);
   }
   return 1;
+}
+
+// The catalogue's commands work where no model is.
+bool wants_model(Command command) {
+  return command != Command::kExplain && command != Command::kCatalogServe &&
+         command != Command::kCatalogExport;
 }
 
 int run(const std::vector<std::string>& arguments) {
@@ -65,7 +74,7 @@ int run(const std::vector<std::string>& arguments) {
   }
   set_log_level(line.options.log_level);
   Options& options = line.options;
-  if (options.engine.model_path.empty()) {
+  if (options.engine.model_path.empty() && wants_model(line.command)) {
     options.engine.model_path = default_model_path();
     // Nobody chose the path, so it is not the name that clients should write.
     if (options.engine.served_model_name.empty()) {

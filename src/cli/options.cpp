@@ -164,10 +164,14 @@ void add_sampling(Flags flags, Options* o) {
   flags.text("--system", &o->system_prompt, "System prompt in place of the template's own");
 }
 
-void add_serve(Flags flags, Options* o) {
-  flags.text("--served-model-name", &o->engine.served_model_name, "The model's name in the API");
+void add_address(Flags flags, Options* o) {
   flags.text("--host", &o->host, "Address to listen on", "ADDRESS");
   flags.integer("--port", &o->port, 0, 65535, "Port to listen on; 0: any free one", "30000");
+}
+
+void add_serve(Flags flags, Options* o) {
+  flags.text("--served-model-name", &o->engine.served_model_name, "The model's name in the API");
+  add_address(flags, o);
   flags.text("--api-key", &o->api_key, "Key that every request but /health must bring", "KEY");
   flags.integer("--max-body-bytes", &o->max_body_bytes, 1, std::int64_t{1} << 31,
                 "Largest HTTP request", std::to_string(o->max_body_bytes));
@@ -185,6 +189,16 @@ void add_latency(Flags flags, Options* o) {
                 "0");
   flags.integer("--batch", &o->bench_batch, 1, 4096, "Equal requests at once", "1");
   flags.integer("--repeats", &o->bench_repeats, 1, 10000, "Measured runs; the median counts", "3");
+}
+
+void add_explain(Flags flags, Options* o) {
+  flags.positional("text", &o->explain_text,
+                   "An id, a slug or a pasted log line or traceback; -: standard input");
+  flags.text("--search", &o->search, "List the entries that hold these words", "WORDS");
+  flags.on("--list", &o->explain_list, "List every entry");
+  flags.on("--json", &o->json, "Print one JSON object");
+  flags.text("--hardware", &o->hardware, "With --model: a named machine in place of this one",
+             "NAME");
 }
 
 struct Declared {
@@ -246,6 +260,20 @@ std::vector<Declared> declare_commands(CLI::App* program, Options* o) {
   for (CLI::App* app : {inspect, check}) {
     Flags(app).positional("model", &o->engine.model_path, "The model, as --model");
   }
+  CLI::App* explain = add(program, "explain",
+                          "Tell what an error means and how to fix it, from its id or from a log",
+                          Command::kExplain);
+  add_explain(Flags(explain), o);
+
+  CLI::App* catalog = program->add_subcommand("catalog", "The error catalogue for a browser");
+  catalog->allow_extras()->require_subcommand(0, 1);
+  all.push_back({Command::kNone, catalog});
+  CLI::App* pages = catalog->add_subcommand("serve", "Serve the catalogue; needs no model");
+  add_address(Flags(pages->allow_extras()), o);
+  all.push_back({Command::kCatalogServe, pages});
+  CLI::App* files = catalog->add_subcommand("export", "Write the catalogue as static files");
+  Flags(files->allow_extras()).positional("folder", &o->export_folder, "Where the files go");
+  all.push_back({Command::kCatalogExport, files});
   return all;
 }
 
@@ -308,6 +336,10 @@ void require_arguments(Command command, const CLI::App* app, const Options& opti
     }
   };
   if (command == Command::kGenerate) need(options.prompt, "a prompt in quotes");
+  if (command == Command::kExplain && !options.explain_list && options.search.empty()) {
+    need(options.explain_text, "an id, a slug or a pasted text in quotes (-: standard input)");
+  }
+  if (command == Command::kCatalogExport) need(options.export_folder, "a folder");
   if (command == Command::kBenchPerplexity) need(options.file, "a text file");
 }
 

@@ -44,6 +44,12 @@ struct Options {
   std::int64_t bench_repeats = 3;
   std::string file;  // the text of bench perplexity
 
+  // explain and catalog
+  std::string explain_text;  // an id, a slug or a pasted text; "-": standard input
+  std::string search;        // words
+  bool explain_list = false;
+  std::string export_folder;
+
   // check
   std::string hardware;  // a named machine; "": this one
 };
@@ -57,6 +63,9 @@ enum class Command {
   kBenchPerplexity,
   kInspect,
   kCheck,
+  kExplain,
+  kCatalogServe,
+  kCatalogExport,
 };
 
 struct CommandLine {
