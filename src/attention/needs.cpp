@@ -142,7 +142,8 @@ void resolve_speculation(const NeedsOptions& options, Needs* needs) {
   needs->draft_tokens = either(options.draft_tokens, found->draft_tokens);
   needs->speculative_steps = either(options.speculative_steps, found->steps);
   // One branch drafts a token a step; the last sampled one is verified beside them.
-  if (needs->speculative_topk == 1) needs->draft_tokens = needs->speculative_steps + 1;
+  const bool stepwise = word.starts_with("EAGLE") || word == "NEXTN" || word == "STANDALONE";
+  if (stepwise && needs->speculative_topk == 1) needs->draft_tokens = needs->speculative_steps + 1;
 }
 
 // Heads of one of `tp` ranks; KV heads fewer than ranks are kept by several.

@@ -48,7 +48,7 @@ class Planner {
     for (const Use& use : uses_) {
       for (Refusal& refusal : validate(*use.info, *use.needs, hardware_, use.phase)) {
         refusal.draft = use.draft;
-        add(std::move(refusal));
+        if (!told_behind_fa4(refusal)) add(std::move(refusal));
       }
     }
     intersect_kv_types();
@@ -151,9 +151,16 @@ class Planner {
                    {{"kv_type", name_of(wanted.front())}}));
   }
 
+  // Behind fa4's prefill a narrow cache has rules of its own, told in place of the general one.
+  bool told_behind_fa4(const Refusal& refusal) const {
+    return plan_.prefill.row->info.fp4_prefill &&
+           (refusal.id == errors::kKv4MlaBackend || refusal.id == errors::kKv4MhaBackend);
+  }
+
   void check_fp4_behind_fa4() {
     const BackendInfo &prefill = plan_.prefill.row->info, &decode = plan_.decode.row->info;
-    if (!is_fp4(target_.kv_type) || !prefill.fp4_prefill || !plan_.split()) return;
+    const bool cuda = hardware_.sm.has_value();
+    if (!is_fp4(target_.kv_type) || !prefill.fp4_prefill || !cuda) return;
     const std::span<const std::string_view> list =
         target_.mla ? std::span<const std::string_view>(kBehindFa4Mla)
                     : std::span<const std::string_view>(kBehindFa4Mha);

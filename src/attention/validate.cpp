@@ -24,7 +24,7 @@ struct OwnWords {
 
 bool is_mla(const Needs& needs, Phase) { return needs.mla; }
 bool is_decode(const Needs&, Phase phase) { return phase == Phase::kDecode; }
-bool is_large_page(const Needs& needs, Phase) { return needs.page_size >= 128; }
+bool is_large_page(const Needs& needs, Phase) { return needs.page_size == 128; }
 
 constexpr std::array kOwnWords = {
     OwnWords{"trtllm_mha", Check::kModel, errors::kTrtllmMhaMlaModel},
@@ -84,7 +84,6 @@ bool within(std::span<const SmRange> ranges, int sm) {
                      [&](const SmRange& range) { return sm >= range.low && sm <= range.high; });
 }
 
-// One backend against one model, machine and command line; collects the refusals in order.
 // One backend against one model, machine and command line; collects the refusals in order.
 class Validation {
  public:

@@ -54,6 +54,17 @@ std::int64_t KvLayout::value_index(std::int64_t slot, std::int64_t dim) const {
   return values + (slot / 2 * value_stride + dim) * 2 + slot % 2;
 }
 
+float KvLayout::element(const std::byte* record, std::int64_t index) const {
+  if (dtype == DType::kF32) {
+    float value;
+    std::memcpy(&value, record + 4 * index, 4);
+    return value;
+  }
+  std::uint16_t bits;
+  std::memcpy(&bits, record + 2 * index, 2);
+  return f32_from_bf16(bits);
+}
+
 KvLayout rows_layout(DType dtype, std::int32_t page_size, std::int32_t kv_heads,
                      std::int32_t head_dim, std::int32_t v_head_dim) {
   return {.format = PageFormat::kRows,

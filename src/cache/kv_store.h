@@ -38,6 +38,8 @@ struct KvLayout {
   // Where an element stands in its record, in elements.
   std::int64_t key_index(std::int64_t slot, std::int64_t dim) const;
   std::int64_t value_index(std::int64_t slot, std::int64_t dim) const;
+  // An element of a record as f32: for plain loops, not for fast ones.
+  float element(const std::byte* record, std::int64_t index) const;
 };
 
 // The plain and the packed layout for a model's heads; strides are rounded up as the format needs.

@@ -81,7 +81,7 @@ TEST(Check, ChoosesCpuFlashForLlama) {
 
 TEST(Check, TakesAFolderOrAConfigFile) {
   CheckOptions folder = options_for("deepseek_v3");
-  folder.model_path = kModels + "deepseek_v3";
+  folder.engine.model_path = kModels + "deepseek_v3";
   EXPECT_TRUE(check(folder).mla);
   EXPECT_TRUE(check(options_for("deepseek_v3")).mla);
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <vector>
 
 #include "attention/backends/cpu_flash.h"
@@ -47,17 +46,6 @@ class TorchNative final : public AttentionBackend {
   }
 
  private:
-  static float element(const std::byte* record, std::int64_t index, DType dtype) {
-    if (dtype == DType::kF32) {
-      float value;
-      std::memcpy(&value, record + 4 * index, 4);
-      return value;
-    }
-    std::uint16_t bits;
-    std::memcpy(&bits, record + 2 * index, 2);
-    return f32_from_bf16(bits);
-  }
-
   // One query row and head against all its visible keys.
   static void attend(const AttentionLayer& layer, const SequenceSlice& sequence, std::int64_t row,
                      std::int64_t head, const float* q, cache::KvStore& store, float* out,
@@ -80,7 +68,7 @@ class TorchNative final : public AttentionBackend {
       float score = 0.0f;
       for (std::int64_t d = 0; d < layer.head_dim; ++d) {
         const std::int64_t index = layout.key_index(t % layout.page_size, d);
-        score += query[d] * element(record, index, layout.dtype);
+        score += query[d] * layout.element(record, index);
       }
       score *= layer.scale;
       if (layer.soft_cap > 0) score = layer.soft_cap * std::tanh(score / layer.soft_cap);
@@ -96,7 +84,7 @@ class TorchNative final : public AttentionBackend {
       sum += p;
       for (std::int64_t d = 0; d < layer.v_head_dim; ++d) {
         const std::int64_t index = layout.value_index(t % layout.page_size, d);
-        to[d] += p * element(record, index, layout.dtype);
+        to[d] += p * layout.element(record, index);
       }
     }
     for (std::int64_t d = 0; d < layer.v_head_dim; ++d) to[d] /= sum;
