@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <limits>
+#include <system_error>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -49,6 +51,7 @@ CpuFeatures probe() {
   if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) leaf7_d = d;
   if (__get_cpuid_count(7, 1, &a, &b, &c, &d)) leaf71_a = a;
   f.avx512_bf16 = f.avx512 && (leaf71_a & (1u << 5)) != 0;
+  f.avx512_fp16 = f.avx512 && (leaf7_d & (1u << 23)) != 0;
   const bool amx = (leaf7_d & (1u << 22)) != 0 && (leaf7_d & (1u << 24)) != 0;  // AMX-BF16, TILE
 #if defined(SYS_arch_prctl)
   // Linux grants the tile state on request only (ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA).
@@ -95,6 +98,28 @@ int usable_cpus() {
   }
   if (quota > 0 && period > 0) cpus = std::min(cpus, static_cast<int>(quota / period));
   return std::max(1, cpus);
+}
+
+int numa_nodes() {
+  int nodes = 0;
+  std::error_code failed;
+  for (std::filesystem::directory_iterator it("/sys/devices/system/node", failed), end;
+       !failed && it != end; it.increment(failed)) {
+    const std::string name = it->path().filename().string();
+    const bool node = name.starts_with("node") && name.size() > 4 &&
+                      name.find_first_not_of("0123456789", 4) == name.npos;
+    if (node) ++nodes;
+  }
+  return std::max(1, nodes);
+}
+
+long long total_memory_bytes() {
+  double bytes = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+  std::ifstream v2("/sys/fs/cgroup/memory.max");
+  std::ifstream v1("/sys/fs/cgroup/memory/memory.limit_in_bytes");
+  const double limit = v2 ? cgroup_number(v2, -1) : cgroup_number(v1, -1);
+  if (limit > 0) bytes = std::min(bytes, limit);
+  return static_cast<long long>(bytes);
 }
 
 long long usable_memory_bytes() {

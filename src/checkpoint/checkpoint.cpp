@@ -17,7 +17,9 @@
 #include "checkpoint/gguf_config.h"
 #include "checkpoint/gguf_split.h"
 #include "checkpoint/hf_folder.h"
+#include "checkpoint/known_models.h"
 #include "checkpoint/mapped_file.h"
+#include "checkpoint/model_name.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/weights.h"
 
@@ -73,7 +75,7 @@ bool begins_with_gguf(const std::string& file) {
 Location locate(const std::string& path) {
   std::error_code fault;
   const fs::file_status status = fs::status(path, fault);
-  if (!fs::exists(status)) not_found(path, "there is no such file or folder");
+  if (!fs::exists(status)) not_found(path, "there is no such file or folder");  // it went away
   if (fs::is_directory(status)) return locate_in_folder(path);
   const std::string extension = fs::path(path).extension().string();
   if (extension == ".gguf") return {Format::kGguf, path, ""};
@@ -87,10 +89,36 @@ Location locate(const std::string& path) {
 
 void read_gguf(const Location& location, Metadata& metadata) {
   const GgufParts parts = open_gguf_parts(location.file);
+  for (const MappedFile& file : parts.files) {
+    metadata.weight_bytes += static_cast<std::int64_t>(file.bytes().size());
+  }
   const GgufHeader header = joined_header(parts);
   metadata.config = gguf_config(header);
   metadata.tokenizer = gguf_tokenizer(header, metadata.config);
   metadata.generation = gguf_generation(header);
+}
+
+bool has_safetensors(const std::string& folder) {
+  return is_file(folder + "/model.safetensors") ||
+         is_file(folder + "/model.safetensors.index.json");
+}
+
+// Of the files that belong to the model. Some repositories hold the weights a second time under
+// other names.
+std::int64_t safetensors_bytes(const std::string& folder) {
+  std::int64_t bytes = 0;
+  std::error_code fault;
+  if (!has_safetensors(folder)) return 0;
+  const bool sharded = is_file(folder + "/model.safetensors.index.json");
+  for (fs::directory_iterator it(folder, fault), end; !fault && it != end; it.increment(fault)) {
+    const std::string name = it->path().filename().string();
+    if (it->path().extension() != ".safetensors") continue;
+    const bool counts = sharded ? name.starts_with("model-") : name == "model.safetensors";
+    std::error_code unreadable;
+    const auto size = fs::file_size(it->path(), unreadable);
+    if (counts && !unreadable) bytes += static_cast<std::int64_t>(size);
+  }
+  return bytes;
 }
 
 void read_hugging_face(const Location& location, Metadata& metadata) {
@@ -101,6 +129,13 @@ void read_hugging_face(const Location& location, Metadata& metadata) {
         parse_generation_config(read_text_file(generation), generation, metadata.config);
   }
   metadata.tokenizer = read_tokenizer_files(location.folder, metadata.config);
+  metadata.weight_bytes = safetensors_bytes(location.folder);
+}
+
+void read_built_in(const KnownModel& known, Metadata& metadata) {
+  metadata.format = Format::kHuggingFace;
+  metadata.config = parse_config(known.config, fmt::format("built-in {}/config.json", known.name));
+  metadata.config.name = known.name;
 }
 
 std::string name_of_path(const std::string& path) {
@@ -164,11 +199,6 @@ std::unique_ptr<Weights> open_hugging_face_weights(const std::string& folder) {
     }
     return weights;
   }
-  if (!is_file(single)) {
-    throw Error(errors::kCheckpointShardMissing,
-                {{"file", single},
-                 {"reason", "config.json is there and model.safetensors.index.json is not"}});
-  }
   add_safetensors(single, *weights);
   return weights;
 }
@@ -176,24 +206,50 @@ std::unique_ptr<Weights> open_hugging_face_weights(const std::string& folder) {
 }  // namespace
 
 Metadata read_metadata(const std::string& path) {
-  const Location location = locate(path);
+  ModelPlace place = place_of_model(path);
   Metadata metadata;
-  metadata.format = location.format;
   metadata.path = path;
+  metadata.place = place.path;
+  if (place.known != nullptr) {
+    metadata.looked_in = std::move(place.looked_in);
+    read_built_in(*place.known, metadata);
+    return metadata;
+  }
+  const Location location = locate(place.path);
+  metadata.format = location.format;
   if (location.format == Format::kGguf) {
     read_gguf(location, metadata);
   } else {
     read_hugging_face(location, metadata);
   }
   if (metadata.config.name.empty()) {
-    metadata.config.name =
-        name_of_path(location.format == Format::kGguf ? location.file : location.folder);
+    metadata.config.name = name_of_path(location.format == Format::kGguf ? location.file
+                                        : place.path != path             ? path
+                                                                         : location.folder);
   }
   return metadata;
 }
 
+void require_weights(const Metadata& metadata) {
+  std::string reason, hint;
+  if (metadata.place.empty()) {
+    reason = "only its shape is built in";
+    for (const std::string& folder : metadata.looked_in) hint += "not in " + folder + "\n";
+    hint += "name a folder or a .gguf file with --model";
+  } else {
+    const Location location = locate(metadata.place);
+    if (location.format == Format::kGguf || has_safetensors(location.folder)) return;
+    reason = fmt::format("{} has neither model.safetensors nor model.safetensors.index.json",
+                         location.folder);
+    hint = fmt::format("{} is there, so `quern check` can answer about it", location.file);
+  }
+  throw Error(errors::kModelWeightsMissing,
+              {{"model", metadata.path}, {"reason", reason}, {"param", "--model"}, {"hint", hint}});
+}
+
 std::unique_ptr<Weights> open_weights(const Metadata& metadata) {
-  const Location location = locate(metadata.path);
+  require_weights(metadata);
+  const Location location = locate(metadata.place);
   if (location.format == Format::kGguf) return open_gguf_weights(location.file);
   return open_hugging_face_weights(location.folder);
 }

@@ -42,7 +42,10 @@ struct GenerationDefaults {
 
 struct Metadata {
   Format format = Format::kGguf;
-  std::string path;  // as given
+  std::string path;   // as given
+  std::string place;  // the file or folder that it stands for; "" for a built-in model
+  std::vector<std::string> looked_in;  // for a built-in model: folders that do not hold it
+  std::int64_t weight_bytes = 0;       // of the tensors that are stored; 0: not known, or none
   ModelConfig config;
   GenerationDefaults generation;
   TokenizerSource tokenizer;
@@ -62,12 +65,17 @@ class Weights {
 };
 
 // Reads config.json (+ generation_config.json, tokenizer files) or the GGUF header. `path` is a
-// .gguf file, the first file of a split GGUF, a config.json, or a folder with either inside.
+// .gguf file, the first file of a split GGUF, a config.json, a folder with either inside, the name
+// of a model in the Hugging Face cache, or of one whose shape is built in (known_models.h).
 // Throws: the kCheckpoint… and kConfig… ids of catalog/entries/checkpoint.
 Metadata read_metadata(const std::string& path);
 
+// Returns where there are weights to open. Cheap; opens none of them.
+// Throws: kModelWeightsMissing, with the places where they were looked for.
+void require_weights(const Metadata& metadata);
+
 // Maps the weights and checks every tensor's place and size. Does not touch the data.
-// Throws: the kCheckpoint… ids.
+// Throws: the kCheckpoint… ids, kModelWeightsMissing.
 std::unique_ptr<Weights> open_weights(const Metadata& metadata);
 
 }  // namespace quern::checkpoint

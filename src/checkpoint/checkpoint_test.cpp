@@ -141,7 +141,7 @@ TEST(Checkpoint, ReadsFactsWithoutWeightsOrTokenizer) {
   const Metadata metadata = read_metadata(kModels + "whisper");
   EXPECT_TRUE(metadata.config.encoder_decoder);
   EXPECT_EQ(metadata.tokenizer.tokenizer_json, "");
-  EXPECT_EQ(refusal(kModels + "whisper").id(), errors::kCheckpointShardMissing);
+  EXPECT_EQ(refusal(kModels + "whisper").id(), errors::kModelWeightsMissing);
 }
 
 TEST(Checkpoint, SaysWhereItLooked) {

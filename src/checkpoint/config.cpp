@@ -8,6 +8,7 @@
 #include "base/errors/checkpoint.h"
 #include "checkpoint/config_defaults.h"
 #include "checkpoint/config_fields.h"
+#include "checkpoint/config_layers.h"
 #include "checkpoint/json.h"
 #include "checkpoint/limits.h"
 
@@ -54,6 +55,15 @@ std::string first_architecture(const json& root, const std::string& model_type,
               {{"file", file}, {"field", "architectures"}, {"architecture", "every model"}});
 }
 
+// Multi-query attention told by a flag instead of a number.
+bool one_kv_head(const ConfigFields& fields, std::string_view model_type) {
+  if (model_type == "falcon" && fields.boolean({"new_decoder_architecture"}).value_or(false)) {
+    return false;
+  }
+  if (model_type != "falcon" && model_type != "gpt_bigcode") return false;
+  return fields.boolean({"multi_query"}).value_or(true);
+}
+
 // Layers, widths and counts.
 void read_sizes(const ConfigFields& fields, ModelConfig& config) {
   config.hidden =
@@ -73,7 +83,7 @@ void read_sizes(const ConfigFields& fields, ModelConfig& config) {
       fields
           .integer({"num_key_value_heads", "num_kv_heads", "n_head_kv", "multi_query_group_num"}, 1,
                    kMaxHeads)
-          .value_or(config.heads);
+          .value_or(one_kv_head(fields, config.model_type) ? 1 : config.heads);
   config.inter = fields
                      .integer({"intermediate_size", "decoder_ffn_dim", "d_ff", "n_inner", "ffn_dim",
                                "ffn_hidden_size"},
@@ -85,19 +95,6 @@ void read_sizes(const ConfigFields& fields, ModelConfig& config) {
                                         "n_positions", "max_seq_len", "seq_length", "n_ctx"},
                                        1, kMaxContext)
                               .value_or(0);
-  config.experts =
-      fields
-          .integer({"num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts"}, 0,
-                   kMaxExperts)
-          .value_or(0);
-  if (config.experts > 0) {
-    config.experts_per_token =
-        fields
-            .integer({"num_experts_per_tok", "experts_per_token", "num_experts_per_token"}, 1,
-                     config.experts)
-            .value_or(0);
-  }
-  config.nextn_layers = fields.integer({"num_nextn_predict_layers"}, 0, kMaxLayers).value_or(0);
 }
 
 void read_head_dims(const ConfigFields& fields, ModelConfig& config) {
@@ -106,7 +103,10 @@ void read_head_dims(const ConfigFields& fields, ModelConfig& config) {
     config.q_lora_rank = fields.integer({"q_lora_rank"}, 0, kMaxHidden).value_or(0);
     config.qk_nope_head_dim = fields.required_integer({"qk_nope_head_dim"}, 1, kMaxHeadDim);
     config.qk_rope_head_dim = fields.required_integer({"qk_rope_head_dim"}, 1, kMaxHeadDim);
-    config.v_head_dim = fields.required_integer({"v_head_dim"}, 1, kMaxHeadDim);
+    const auto v_head_dim = fields.integer({"v_head_dim"}, 1, kMaxHeadDim);
+    if (!v_head_dim && config.model_type != "minicpm3") fields.missing("v_head_dim");
+    config.v_head_dim =
+        v_head_dim.value_or(std::max<std::int64_t>(1, config.hidden / config.heads));
     config.head_dim = config.qk_nope_head_dim + config.qk_rope_head_dim;
     config.kv_heads = config.heads;
     return;
@@ -118,24 +118,6 @@ void read_head_dims(const ConfigFields& fields, ModelConfig& config) {
   }
   config.head_dim = head_dim.value_or(config.hidden / config.heads);
   config.v_head_dim = fields.integer({"v_head_dim"}, 1, kMaxHeadDim).value_or(config.head_dim);
-}
-
-void read_window(const ConfigFields& fields, ModelConfig& config) {
-  config.sliding_window = fields.integer({"sliding_window"}, 0, kMaxContext).value_or(0);
-  if (!fields.boolean({"use_sliding_window"}).value_or(true)) config.sliding_window = 0;
-  if (const json* types = fields.find({"layer_types"})) {
-    const auto known = [](const json& type) { return type.is_string(); };
-    if (!types->is_array() || !std::ranges::all_of(*types, known)) {
-      fields.invalid("layer_types", *types, "a list of strings");
-    }
-    if (std::ranges::find(*types, json("sliding_attention")) == types->end()) {
-      config.sliding_window = 0;
-    }
-  } else if (config.model_type == "qwen2" || config.model_type == "qwen3") {
-    // Only the layers from max_window_layers on have a window.
-    const auto full = fields.integer({"max_window_layers"}, 0, kMaxContext);
-    if (full && *full >= config.layers) config.sliding_window = 0;
-  }
 }
 
 // rope_parameters or rope_scaling, whichever the file has; those of the layers that see everything
@@ -168,8 +150,8 @@ RopeScaling read_rope_scaling(const ConfigFields& fields, const ConfigFields& ro
     scaling.low_freq_factor = rope.required_number({"low_freq_factor"}, kTiny, kHuge);
     scaling.high_freq_factor = rope.required_number({"high_freq_factor"}, kTiny, kHuge);
     scaling.original_context_length = rope.required_number(original, 1, kMaxContext);
-    if (scaling.high_freq_factor <= scaling.low_freq_factor) {
-      rope.invalid("high_freq_factor", scaling.high_freq_factor, "more than low_freq_factor");
+    if (scaling.high_freq_factor < scaling.low_freq_factor) {  // equal in Llama 4
+      rope.invalid("high_freq_factor", scaling.high_freq_factor, "at least low_freq_factor");
     }
     return scaling;
   }
@@ -268,7 +250,10 @@ ModelConfig parse_config(std::string_view text, const std::string& file) {
 
   read_sizes(fields, config);
   read_head_dims(fields, config);
-  read_window(fields, config);
+  read_experts(fields, inner_type, config);
+  read_layer_kinds(fields, inner_type, config);
+  read_encoder(fields, inner_type, config);
+  read_quantization(shared, config);
   read_rope(fields, config);
   config.rms_norm_eps =
       fields.number({"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon"}, 0.0, 1.0)
@@ -279,7 +264,10 @@ ModelConfig parse_config(std::string_view text, const std::string& file) {
   config.attention_bias = fields.boolean({"attention_bias"}).value_or(false);
   config.mlp_bias = fields.boolean({"mlp_bias"}).value_or(false);
   config.attention_soft_cap = fields.number({"attn_logit_softcapping"}, 0.0, kHuge).value_or(0.0);
-  config.attention_sinks = inner_type == "gpt_oss";
+  config.attention_sinks = inner_type == "gpt_oss" ||
+                           fields.boolean({"add_swa_attention_sink_bias"}).value_or(false) ||
+                           fields.boolean({"add_full_attention_sink_bias"}).value_or(false);
+  config.text_only = inner == &root;
   config.tied_embeddings = shared.boolean({"tie_word_embeddings"}).value_or(false);
   config.dtype = read_dtype(shared);
   config.encoder_decoder = is_encoder_decoder_class(config.architecture) ||

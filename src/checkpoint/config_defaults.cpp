@@ -48,7 +48,11 @@ constexpr ClassDefaults kClasses[] = {
     {"gpt2", "GPT2LMHeadModel", R"({"tie_word_embeddings": true})"},
     {"opt", "OPTForCausalLM", R"({"tie_word_embeddings": true})"},
     {"bloom", "BloomForCausalLM", R"({"tie_word_embeddings": true})"},
-    {"falcon", "FalconForCausalLM", R"({"tie_word_embeddings": true})"},
+    {"falcon", "FalconForCausalLM",
+     R"({"tie_word_embeddings": true, "max_position_embeddings": 2048})"},
+    {"minicpm3", "MiniCPM3ForCausalLM", R"({"tie_word_embeddings": true})"},
+    {"llama4_text", "Llama4ForCausalLM", R"({"attention_chunk_size": 8192})"},
+    {"gemma3", "Gemma3ForConditionalGeneration", R"({"tie_word_embeddings": true})"},
     {"cohere", "CohereForCausalLM", R"({"tie_word_embeddings": true})"},
     {"cohere2", "Cohere2ForCausalLM", R"({"sliding_window": 4096, "tie_word_embeddings": true})"},
 };

@@ -217,8 +217,11 @@ TEST(Config, ReadsWindows) {
   };
   EXPECT_EQ(window(R"("sliding_window": 32)"), 32);
   EXPECT_EQ(window(R"("sliding_window": 32, "use_sliding_window": false)"), 0);
-  EXPECT_EQ(window(R"("sliding_window": 32, "layer_types": ["full_attention"])"), 0);
-  EXPECT_EQ(window(R"("sliding_window": 32, "layer_types": ["sliding_attention"])"), 32);
+  EXPECT_EQ(window(R"("sliding_window": 32, "layer_types": ["full_attention", "full_attention"])"),
+            0);
+  EXPECT_EQ(
+      window(R"("sliding_window": 32, "layer_types": ["full_attention", "sliding_attention"])"),
+      32);
 }
 
 TEST(Config, ReadsBothSpellingsOfRopeScaling) {

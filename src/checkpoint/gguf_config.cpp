@@ -251,6 +251,14 @@ ModelConfig gguf_config(const GgufHeader& header) {
   config.attention_sinks = *architecture == "gpt-oss";
   config.experts = fields.integer("expert_count", 0, kMaxExperts).value_or(0);
   config.experts_per_token = fields.integer("expert_used_count", 0, config.experts).value_or(0);
+  if (config.experts > 0) {
+    config.moe_inter =
+        fields.integer("expert_feed_forward_length", 1, kMaxInter).value_or(config.inter);
+    config.moe_layers =
+        config.layers - fields.integer("leading_dense_block_count", 0, config.layers).value_or(0);
+    config.shared_inter =
+        fields.integer("expert_shared_count", 0, kMaxExperts).value_or(0) * config.moe_inter;
+  }
   config.nextn_layers = fields.integer("nextn_predict_layers", 0, config.layers).value_or(0);
   config.tied_embeddings = !has_tensor(header, "output.weight");
   name_architecture(*architecture, fields, config);

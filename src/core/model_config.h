@@ -2,6 +2,7 @@
 // does not have keep their defaults; a model family checks what it needs (model/families).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -17,6 +18,22 @@ struct RopeScaling {
   double low_freq_factor = 1.0;
   double high_freq_factor = 4.0;
   double original_context_length = 0;
+};
+
+// What the tokens of one layer attend to.
+enum class LayerKind : std::uint8_t {
+  kFull,     // everything before them
+  kWindow,   // the last `sliding_window` tokens
+  kChunked,  // the tokens of their own chunk of `attention_chunk` tokens
+  kLinear,   // a state of fixed size; such a layer has no KV cache
+  kCross,    // an encoder's output instead of the tokens before them
+};
+
+// How the weights are stored where they are not stored in `dtype`.
+struct WeightQuantization {
+  std::string method;         // fp8, mxfp4, awq, gptq, …; "": none
+  double bits = 0;            // of one weight, scales included; 0: not known
+  bool only_experts = false;  // the other weights keep `dtype`
 };
 
 struct ModelConfig {
@@ -53,15 +70,48 @@ struct ModelConfig {
   std::int64_t qk_rope_head_dim = 0;
 
   bool encoder_decoder = false;
-  std::int64_t sliding_window = 0;  // tokens, the token itself counted; 0: none
-  double attention_soft_cap = 0;    // 0: none
+  std::int64_t sliding_window = 0;   // tokens, the token itself counted; 0: none
+  std::int64_t attention_chunk = 0;  // tokens (Llama 4); 0: none
+  // One for each layer; empty where all layers are alike: kWindow with a sliding_window, else
+  // kFull.
+  std::vector<LayerKind> layer_kinds;
+  bool dual_chunk_attention = false;  // dual_chunk_attention_config is there (Qwen 2.5 1M)
+  double attention_soft_cap = 0;      // 0: none
   bool attention_sinks = false;
+  std::int64_t index_topk = 0;  // tokens that a sparse indexer picks (DeepSeek-V3.2); 0: none
+  std::int64_t index_heads = 0, index_head_dim = 0;
+  std::int64_t nextn_layers = 0;  // multi-token-prediction layers, not among `layers`
+
+  // Mixture of experts.
   std::int64_t experts = 0;  // 0: dense
   std::int64_t experts_per_token = 0;
-  std::int64_t nextn_layers = 0;  // multi-token-prediction layers
+  std::int64_t moe_layers = 0;    // layers with experts; the others are dense with `inter`
+  std::int64_t dense_inter = 0;   // width of those where it is not `inter`; 0: it is
+  std::int64_t moe_inter = 0;     // width of one expert
+  std::int64_t shared_inter = 0;  // width of all shared experts together; 0: none
+  bool gated_mlp = true;          // three matrices in a feed-forward block, else two
+
+  // Gated delta net and the like; 0 where no layer is kLinear.
+  std::int64_t linear_key_heads = 0, linear_value_heads = 0;
+  std::int64_t linear_key_head_dim = 0, linear_value_head_dim = 0, linear_conv_width = 0;
+  bool attention_output_gate = false;  // the query projection makes a gate as well
+
+  // Encoder-decoder models whose encoder has the decoder's width; 0 elsewhere.
+  std::int64_t encoder_layers = 0, encoder_inter = 0;
+  bool learned_positions = false;  // a position table of context_length rows
+
+  // Layers with a window that have their own heads (MiMo); 0: as the others.
+  std::int64_t window_kv_heads = 0;
+  WeightQuantization quantization;
+  bool text_only = true;  // false: an image or audio part stands beside these facts
 
   std::int32_t bos_token_id = -1;
   std::vector<std::int32_t> eos_token_ids;
+
+  std::int64_t layers_of(LayerKind kind) const {
+    if (!layer_kinds.empty()) return std::count(layer_kinds.begin(), layer_kinds.end(), kind);
+    return kind == (sliding_window > 0 ? LayerKind::kWindow : LayerKind::kFull) ? layers : 0;
+  }
 };
 
 }  // namespace quern

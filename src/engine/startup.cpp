@@ -131,6 +131,7 @@ LoadedModel load_model(const EngineOptions& options) {
   for (const std::string& note : plan.notes) log().info("{}", note);
   const model::Family& family = model::find_family(metadata.config);
   family.check(metadata.config);
+  checkpoint::require_weights(metadata);
   loaded.config = metadata.config;
   loaded.info = describe(options, metadata);
   EngineInfo& info = loaded.info;
