@@ -97,7 +97,8 @@ EngineInfo describe(const EngineOptions& options, const checkpoint::Metadata& me
 // The machine whose backends are to be judged: this one, or one whose contracts run here.
 attention::Hardware startup_hardware(const EngineOptions& options) {
   if (options.simulate_hardware.empty()) return attention::probe_hardware();
-  attention::Hardware hardware = attention::hardware_named(options.simulate_hardware);
+  attention::Hardware hardware =
+      attention::hardware_named(options.simulate_hardware, "--simulate-hardware");
   hardware.simulated = true;
   log().warn("simulating {} ({}): the backends' rules and results are real, the speed is not",
              hardware.name, hardware.description);
