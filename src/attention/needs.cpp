@@ -193,7 +193,11 @@ Needs needs_of(const ModelConfig& config, std::string model, const NeedsOptions&
     needs.head_dim = config.head_dim;
     needs.v_head_dim = config.v_head_dim > 0 ? config.v_head_dim : config.head_dim;
   }
-  needs.window = config.sliding_window > 0;
+  // A chunk hides what lies before it, as a window does.
+  needs.window =
+      config.layers_of(LayerKind::kWindow) > 0 || config.layers_of(LayerKind::kChunked) > 0;
+  needs.hybrid_gdn = config.layers_of(LayerKind::kLinear) > 0 && config.linear_key_heads > 0;
+  needs.dual_chunk = config.dual_chunk_attention;
   needs.soft_cap = config.attention_soft_cap > 0;
   needs.sinks = config.attention_sinks;
   resolve_speculation(options, &needs);

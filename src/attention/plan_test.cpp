@@ -14,6 +14,7 @@ ModelConfig llama(std::int64_t kv_heads = 8) {
   ModelConfig config;
   config.architecture = "LlamaForCausalLM";
   config.origin = "/models/llama/config.json";
+  config.layers = 32;
   config.heads = 32;
   config.kv_heads = kv_heads;
   config.head_dim = config.v_head_dim = 128;
@@ -240,6 +241,7 @@ TEST(Plan, KnowsThePairsOfNarrowCaches) {
             "KV4 FA4 MHA expects decode_attention_backend to be one of triton, torch_native, "
             "flex_attention, but got trtllm_mha");
   EXPECT_EQ(symbols(split(question(llama(), "b200", fp4), "fa4", "triton")), Symbols());
+  EXPECT_EQ(symbols(split(question(llama(), "b200", fp4), "flashinfer", "trtllm_mha")), Symbols());
   fp4.kv_type = KvType::kFp4;
   EXPECT_EQ(first(deepseek(), "b200", "fa4", "fa3").substr(0, 60),
             "KV4 FA4 MLA expects decode_attention_backend to be one of cu");

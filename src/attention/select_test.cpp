@@ -14,6 +14,7 @@ ModelConfig model(const std::string& architecture, std::int64_t kv_lora_rank = 0
   ModelConfig config;
   config.architecture = architecture;
   config.origin = "/models/m/config.json";
+  config.layers = 32;
   config.heads = 32;
   config.kv_heads = 8;
   config.head_dim = config.v_head_dim = 128;

@@ -263,7 +263,8 @@ class Validation {
       refuse(Check::kKvType, errors::kNvFp4Sm, wanted, "SM100, SM12x");
       return true;
     }
-    if (info_.fp4_prefill && phase_ == Phase::kPrefill) return true;
+    if (phase_ == Phase::kPrefill && info_.fp4_prefill) return true;
+    if (phase_ != Phase::kBoth) return false;  // of pairs only fa4's has a rule, in plan.cpp
     const std::span<const std::string_view> list = needs_.mla
                                                        ? std::span<const std::string_view>(kFp4Mla)
                                                        : std::span<const std::string_view>(kFp4Mha);

@@ -12,6 +12,7 @@ ModelConfig llama() {
   ModelConfig config;
   config.architecture = "LlamaForCausalLM";
   config.origin = "/models/llama/config.json";
+  config.layers = 32;
   config.heads = 32;
   config.kv_heads = 8;
   config.head_dim = config.v_head_dim = 128;
