@@ -45,6 +45,7 @@ class Planner {
   Plan run() {
     list_uses();
     intersect_pages();
+    check_fp4_behind_fa4();
     for (const Use& use : uses_) {
       for (Refusal& refusal : validate(*use.info, *use.needs, hardware_, use.phase)) {
         refusal.draft = use.draft;
@@ -52,7 +53,6 @@ class Planner {
       }
     }
     intersect_kv_types();
-    check_fp4_behind_fa4();
     check_gated_delta_net();
     std::stable_sort(plan_.refusals.begin(), plan_.refusals.end(),
                      [](const Refusal& a, const Refusal& b) {
