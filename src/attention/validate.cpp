@@ -400,25 +400,26 @@ class Validation {
 Refusal refusal_of(Check check, ErrorId id, const BackendInfo& info, const Needs& needs,
                    const Hardware& hardware, std::string wanted, std::string offered,
                    std::vector<ErrorField> fields) {
-  const std::vector<ErrorField> common = {
-      {"name", info.name},
-      {"architecture", needs.architecture},
-      {"algorithm", needs.speculative_algorithm},
-      {"topk", needs.speculative_topk},
-      {"draft_tokens", needs.draft_tokens},
-      {"page_size", needs.page_size},
-      {"kv_type", name_of(needs.kv_type)},
-      {"head_dim", needs.head_dim},
-      {"v_head_dim", needs.v_head_dim},
-      {"heads", needs.heads},
-      {"kv_heads", needs.kv_heads},
-      {"sm", hardware.sm ? fmt::format("sm{}", *hardware.sm) : std::string("no NVIDIA GPU")},
-      {"machine", info.machine},
-      {"hardware", hardware.description},
-      {"offered", offered},
-      {"param", "--attention-backend"},
+  // Thousands are made in one check, so only what the message has a place for is written out.
+  const std::string_view pattern = error_entry(id).message;
+  const auto add = [&](std::string_view name, const auto& value) {
+    if (pattern.find(name) != pattern.npos) fields.emplace_back(name, value);
   };
-  fields.insert(fields.end(), common.begin(), common.end());
+  add("name", info.name);
+  add("architecture", needs.architecture);
+  add("algorithm", needs.speculative_algorithm);
+  add("topk", needs.speculative_topk);
+  add("draft_tokens", needs.draft_tokens);
+  add("page_size", needs.page_size);
+  add("kv_type", name_of(needs.kv_type));
+  add("head_dim", needs.head_dim);
+  add("v_head_dim", needs.v_head_dim);
+  add("heads", needs.heads);
+  add("kv_heads", needs.kv_heads);
+  add("sm", hardware.sm ? fmt::format("sm{}", *hardware.sm) : std::string("no NVIDIA GPU"));
+  add("machine", info.machine);
+  add("hardware", hardware.description);
+  add("offered", offered);
   std::string message = Error(id, fields).message();
   return {
       check,    id, std::move(message), std::move(wanted), std::move(offered), std::move(fields),
