@@ -1,17 +1,17 @@
 # Thin wrappers; CMake with presets does the work (CMakePresets.json).
 #   make run    a model answering on http://127.0.0.1:30000; ARGS="--port 31000" passes flags
 #   make test   everything that must pass
-.PHONY: run test configure program build model packages venv fuzz asan tsan soak format
+.PHONY: run test configure program build model packages browser venv fuzz asan tsan soak format
 JOBS := $(shell nproc 2>/dev/null || echo 2)
 
 run: program model
 	@exec build/release/quern serve $(ARGS)
 
-test: build model venv
+test: build model venv browser
 	@scripts/test.sh
 
 # Longer suites.
-soak: build model venv
+soak: build model venv browser
 	@QUERN_SOAK=1 scripts/test.sh
 
 configure: packages
@@ -28,6 +28,11 @@ model: packages
 
 packages:
 	@scripts/install_packages.sh
+
+# Chromium for the tests of the error pages, which are skipped without it.
+browser: packages
+	@scripts/install_packages.sh packages-browser.txt || \
+	  echo "quern: without Chromium the browser tests are skipped" >&2
 
 venv: packages
 	@scripts/make_venv.sh

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Tests of check_layers.py and check_errors.py: each finds what it is for, and nothing else."""
+"""Tests of the checks and generators of this folder: each finds what it is for, and nothing else."""
 import pathlib
 import tempfile
 import unittest
 
+import catalog_ledger
 import check_errors
 import check_layers
+import check_raised
+import generate_catalog
 
 ENTRIES = '{"symbol": "Broken", "message": "m", "httpStatus": 500, "type": "server_error"}'
 
@@ -53,6 +56,30 @@ class Tree(unittest.TestCase):
     def test_unused_entries(self):
         self.assertIn("no code raises Broken", self.faults(
             check_errors, {"catalog/entries/core/Broken.json": ENTRIES, "core/a.cpp": "\n"}))
+
+    def test_ledger(self):
+        one = {"A": {"id": "1", "slug": "a"}}
+        self.assertEqual([], catalog_ledger.faults(one, dict(one)))
+        self.assertIn("is gone", catalog_ledger.faults(one, {})[0])
+        self.assertIn("published as", catalog_ledger.faults(one, {"A": {"id": "1", "slug": "b"}})[0])
+        self.assertIn("--append", catalog_ledger.faults({}, one)[0])
+
+    def test_raised(self):
+        entries = [{"symbol": "A", "area": "core"}, {"symbol": "B", "area": "sglang"},
+                   {"symbol": "C", "area": "core"}]
+        self.assertEqual(["A"], check_raised.missing(entries, {"C"}))
+        self.assertEqual([], check_raised.missing(entries, {"A", "C"}))
+
+    def test_patterns(self):
+        pattern = generate_catalog.pattern_of
+        self.assertEqual(r"Got \(.+?\) \[now\]: .+", pattern("Got ({a}) [now]: {b}"))
+        self.assertEqual(r"\S+ backend, .+?\.", pattern("{name} backend, {why}."))
+        self.assertEqual("snake_case_here", generate_catalog.snake_case("SnakeCaseHere"))
+
+    def test_statements(self):
+        code = ["int a = 1;", "if (a > 1) {", "  throw Error(errors::kA,", "              {});", "}"]
+        self.assertEqual((1, 3), generate_catalog.statement(code, 2))
+        self.assertEqual((0, 0), generate_catalog.statement(code, 0))
 
 
 if __name__ == "__main__":

@@ -59,12 +59,11 @@ code, pre {
 code { background: var(--code); padding: .1em .32em; border-radius: 4px; }
 pre {
   background: var(--code); border: 1px solid var(--line); border-radius: 6px; margin: .5rem 0;
-  padding: .85rem 1rem; overflow-x: auto; line-height: 1.5; overflow-wrap: normal;
+  padding: .85rem 1rem; overflow-x: auto; line-height: 1.5; white-space: pre-wrap;
 }
 pre code { background: none; padding: 0; font-size: 1em; }
 .block { position: relative; }
-.block pre { padding-right: 5.5rem; }
-.copy { position: absolute; top: .5rem; right: .5rem; }
+.copy { position: absolute; right: 0; bottom: 100%; margin-bottom: .4rem; }
 button {
   font: 600 .85rem/1 system-ui, sans-serif; color: var(--ink); background: var(--card);
   border: 1px solid var(--soft); border-radius: 5px; padding: .5rem .7rem; cursor: pointer;
@@ -117,7 +116,6 @@ input::placeholder { color: var(--soft); opacity: 1; }
 }
 @media print {
   .copy, form, .contents, header.top, footer { display: none; }
-  pre { white-space: pre-wrap; }
 }
 )css";
 }

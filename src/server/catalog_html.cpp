@@ -191,9 +191,9 @@ std::string list_item(const Entry& entry, const CatalogLinks& links) {
       html_escaped(entry.symbol));
 }
 
-// "kv-cache" as "KV cache".
-std::string group_title(const std::string& tag) {
-  static const std::map<std::string, std::string> kTitles = {
+// What a backgroundTag is called, in the order of the page.
+const std::vector<std::pair<std::string, std::string>>& group_titles() {
+  static const std::vector<std::pair<std::string, std::string>> titles = {
       {"attention-backends", "Attention backends"},
       {"mla", "Multi-head latent attention (MLA)"},
       {"kv-cache", "KV cache"},
@@ -205,22 +205,20 @@ std::string group_title(const std::string& tag) {
       {"http-api", "HTTP API"},
       {"command-line", "Command line"},
       {"memory", "Memory"},
-      {"internals", "Internals"}};
-  const auto found = kTitles.find(tag);
-  return found == kTitles.end() ? (tag.empty() ? "Other" : tag) : found->second;
+      {"internals", "Internals"},
+      {"", "Other"}};
+  return titles;
 }
 
 std::string groups(const std::vector<const Entry*>& found, const CatalogLinks& links) {
-  std::vector<std::string> order;
   std::map<std::string, std::string> items;
   for (const Entry* entry : found) {
-    const std::string tag = entry->text("backgroundTag");
-    if (!items.contains(tag)) order.push_back(tag);
-    items[tag] += list_item(*entry, links);
+    items[entry->text("backgroundTag")] += list_item(*entry, links);
   }
   std::string contents, lists;
-  for (const std::string& tag : order) {
-    const std::string id = "group-" + (tag.empty() ? "other" : tag), title = group_title(tag);
+  for (const auto& [tag, title] : group_titles()) {
+    if (!items.contains(tag)) continue;
+    const std::string id = "group-" + (tag.empty() ? "other" : tag);
     contents += fmt::format("<a href=\"#{}\">{}</a> ", html_escaped(id), html_escaped(title));
     lists += section(html_escaped(id), html_escaped(title),
                      "<ul class=\"entries\">\n" + items[tag] + "</ul>\n");

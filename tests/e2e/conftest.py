@@ -179,3 +179,25 @@ def servers_stay_alive(request):
             assert server.process.poll() is None, server.log()[-2000:]
             assert server.get("/health").status_code == 200
             assert server.quiet(), server.info()
+
+
+@pytest.fixture(scope="session")
+def exported(work):
+    """The error catalogue as static files."""
+    folder = work / "catalogue"
+    subprocess.run([QUERN, "catalog", "export", str(folder)], check=True, capture_output=True,
+                   timeout=60)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def catalog_server(work):
+    """`quern catalog serve` on a free port, as an HTTP client."""
+    with open(work / "catalog.log", "wb") as stderr:
+        process = subprocess.Popen([QUERN, "catalog", "serve", "--port", "0"], text=True,
+                                   stdout=subprocess.PIPE, stderr=stderr)
+    url = process.stdout.readline().removeprefix("quern is ready at ").strip()
+    with httpx.Client(base_url=url, timeout=30, trust_env=False) as client:
+        yield client
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 0
