@@ -1,7 +1,6 @@
 """`quern explain` and `quern catalog export`: entries found by name and in pasted text; the files."""
 import json
 import os
-import pathlib
 import re
 import subprocess
 from html.parser import HTMLParser
