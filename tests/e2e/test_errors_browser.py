@@ -1,9 +1,11 @@
 """The catalogue's pages in a real Chromium: whole without JavaScript, dark and light, on a phone, by
-keyboard; links, search and copy buttons. Skipped where Chromium is missing (packages-browser.txt)."""
+keyboard; search and copy buttons. Skipped where Chromium is missing (packages-browser.txt)."""
 import os
 import shutil
 
 import pytest
+
+from helpers import SOAK
 
 CHROMIUM = os.environ.get("QUERN_CHROMIUM") or shutil.which("chromium")
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="Chromium is not installed (chromium)")
@@ -136,31 +138,15 @@ def test_the_server_searches_all_texts(visit, scripts):
     page.wait_for_url("**/errors")
 
 
-def test_every_page_fits_a_phone_and_every_link_leads_somewhere(visit):
+def test_pages_fit_a_phone(visit, catalog_server):
     page = visit("/errors", viewport={"width": 375, "height": 800})
     root = page.url.removesuffix("/errors")
-    waiting, seen, followed = ["/errors"], set(), set()
-    while waiting:
-        path = waiting.pop()
-        if path in seen:
-            continue
-        seen.add(path)
-        reply = page.goto(root + path)
-        assert reply.status == 200, path
-        assert page.evaluate("document.documentElement.scrollWidth") <= 375, path
-        for link in page.eval_on_selector_all("a[href]", "all => all.map(a => a.href)"):
-            if not link.startswith(root):
-                assert link.startswith("https://github.com/sgl-project/sglang/blob/"), link
-                continue
-            target, _, fragment = link.removeprefix(root).partition("#")
-            if fragment and target == path:
-                assert page.locator(f'[id="{fragment}"]').count() == 1, link
-            elif target.startswith("/errors/"):
-                waiting.append(target)
-            elif target not in followed:
-                followed.add(target)
-                assert page.request.get(link).status == 200, link
-    assert len(seen) > 100 and len(followed) > 100
+    pages = sorted(set(page.eval_on_selector_all("ul.entries a", "all => all.map(a => a.href)")))
+    assert len(pages) > 100
+    for url in [page.url] + pages[::1 if SOAK else 8]:
+        page.goto(url)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 375, url
+    assert page.url.startswith(root)
 
 
 def test_the_keyboard_reaches_everything(visit):

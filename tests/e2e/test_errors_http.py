@@ -1,4 +1,5 @@
 """The catalogue on the model's server: the same entries as JSON and as pages, linked from errors."""
+from html.parser import HTMLParser
 
 from helpers import chat, error
 
@@ -51,3 +52,45 @@ def test_the_api_key_guards_the_catalogue(start, tiny_model):
     for path in ("/errors", "/api/errors", "/errors/page.js"):
         assert server.get(path).status_code == 401
         assert server.get(path, headers={"Authorization": "Bearer secret"}).status_code == 200
+
+
+class Links(HTMLParser):
+    def __init__(self, text):
+        super().__init__()
+        self.targets, self.ids = set(), set()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        for name, value in attributes:
+            if name in ("href", "src"):
+                self.targets.add(value)
+            if name == "id":
+                assert value not in self.ids, value
+                self.ids.add(value)
+
+
+def test_every_link_of_every_page_leads_somewhere(tiny):
+    waiting, seen, others = ["/errors"], set(), set()
+    while waiting:
+        path = waiting.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        reply = tiny.get(path)
+        assert reply.status_code == 200, path
+        page = Links(reply.text)
+        for target in page.targets:
+            if target.startswith("#"):
+                assert target[1:] in page.ids, (path, target)
+            elif target.startswith(("/errors/", "/errors?")) and not target.endswith((".css", ".js")):
+                waiting.append(target)
+            elif target.startswith("/"):
+                others.add(target)
+            else:
+                assert target.startswith(
+                    ("https://github.com/sgl-project/sglang/blob/", "data:image/svg")), target
+    total = tiny.get("/api/errors").json()["total"]
+    assert sum(path.startswith("/errors/") for path in seen) == total
+    assert sum(path.startswith("/api/errors/") for path in others) == total
+    for path in others:
+        assert tiny.get(path).status_code == 200, path
