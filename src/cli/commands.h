@@ -14,6 +14,7 @@ int bench_latency_command(const Options& options);     // bench_latency.cpp
 int bench_perplexity_command(const Options& options);  // bench_perplexity.cpp
 int inspect_command(const Options& options);           // inspect.cpp
 int check_command(const Options& options);             // check.cpp
+int backends_command(const Options& options);          // backends.cpp
 int explain_command(const Options& options);           // explain.cpp
 int catalog_serve_command(const Options& options);     // catalog.cpp
 int catalog_export_command(const Options& options);    // catalog.cpp

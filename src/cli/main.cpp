@@ -53,6 +53,7 @@ int run_command(Command command, const Options& options) {
     case Command::kBenchPerplexity: return bench_perplexity_command(options);
     case Command::kInspect: return inspect_command(options);
     case Command::kCheck: return check_command(options);
+    case Command::kBackends: return backends_command(options);
     case Command::kExplain: return explain_command(options);
     case Command::kCatalogServe: return catalog_serve_command(options);
     case Command::kCatalogExport: return catalog_export_command(options);
@@ -60,10 +61,10 @@ int run_command(Command command, const Options& options) {
   return 1;
 }
 
-// The catalogue's commands work where no model is.
+// The tables and the catalogue are shown where no model is.
 bool wants_model(Command command) {
-  return command != Command::kExplain && command != Command::kCatalogServe &&
-         command != Command::kCatalogExport;
+  return command != Command::kBackends && command != Command::kExplain &&
+         command != Command::kCatalogServe && command != Command::kCatalogExport;
 }
 
 int run(const std::vector<std::string>& arguments) {

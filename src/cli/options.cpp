@@ -260,6 +260,14 @@ std::vector<Declared> declare_commands(CLI::App* program, Options* o) {
   for (CLI::App* app : {inspect, check}) {
     Flags(app).positional("model", &o->engine.model_path, "The model, as --model");
   }
+  CLI::App* backends = program->add_subcommand(
+      "backends", "Show what every attention backend serves; needs no model");
+  Flags(backends->allow_extras())
+      .text("--hardware", &o->hardware, "Tell which of them a named machine has", "NAME");
+  Flags(backends).on("--markdown", &o->markdown, "Print docs/backends.md");
+  Flags(backends).on("--json", &o->json, "Print one JSON array");
+  all.push_back({Command::kBackends, backends});
+
   CLI::App* explain = add(program, "explain",
                           "Tell what an error means and how to fix it, from its id or from a log",
                           Command::kExplain);

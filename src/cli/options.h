@@ -52,6 +52,9 @@ struct Options {
 
   // check
   std::string hardware;  // a named machine; "": this one
+
+  // backends
+  bool markdown = false;
 };
 
 enum class Command {
@@ -63,6 +66,7 @@ enum class Command {
   kBenchPerplexity,
   kInspect,
   kCheck,
+  kBackends,
   kExplain,
   kCatalogServe,
   kCatalogExport,
