@@ -74,6 +74,7 @@ int run(const std::vector<std::string>& arguments) {
     return 0;
   }
   set_log_level(line.options.log_level);
+  for (const std::string& note : line.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
   Options& options = line.options;
   if (options.engine.model_path.empty() && wants_model(line.command)) {
     options.engine.model_path = default_model_path();

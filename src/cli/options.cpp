@@ -1,205 +1,21 @@
 #include "cli/options.h"
 
 #include <CLI/CLI.hpp>
-#include <charconv>
-#include <cmath>
 #include <cstdlib>
 #include <filesystem>
-#include <limits>
 #include <system_error>
+#include <utility>
 
 #include "base/error.h"
 #include "base/errors/base.h"
 #include "base/errors/cli.h"
 #include "base/nearest.h"
+#include "cli/engine_flags.h"
+#include "cli/launch_flags.h"
+#include "cli/launch_line.h"
 
 namespace quern::cli {
 namespace {
-
-constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
-
-[[noreturn]] void refuse(const std::string& flag, const std::string& value,
-                         const std::string& allowed) {
-  throw Error(errors::kInvalidFlagValue,
-              {{"flag", flag}, {"value", value}, {"allowed", allowed}, {"param", flag}});
-}
-
-template <typename T>
-std::optional<T> parse_number(const std::string& text) {
-  T value{};
-  const char* end = text.data() + text.size();
-  const auto [stop, code] = std::from_chars(text.data(), end, value);
-  if (code != std::errc() || stop != end) return std::nullopt;
-  return value;
-}
-
-// Declares flags on one command. Values are parsed and checked here and not by CLI11, so that a bad
-// one is an error of the catalogue.
-class Flags {
- public:
-  explicit Flags(CLI::App* app) : app_(app) {}
-
-  void text(const std::string& names, std::string* target, const std::string& help,
-            const std::string& word = "TEXT") {
-    declare(names, help, word, target->empty() ? "" : *target,
-            [target, flag = first_of(names)](const std::string& value) {
-              if (value.empty()) refuse(flag, value, "a text that is not empty");
-              *target = value;
-            });
-  }
-
-  void choice(const std::string& names, std::string* target, std::vector<std::string> allowed,
-              const std::string& help) {
-    std::string list;
-    for (const std::string& word : allowed) list += (list.empty() ? "" : ", ") + word;
-    declare(names, help + " (" + list + ")", "WORD", *target,
-            [target, allowed, list, flag = first_of(names)](const std::string& value) {
-              for (const std::string& word : allowed) {
-                if (word != value) continue;
-                *target = value;
-                return;
-              }
-              refuse(flag, value, list);
-            });
-  }
-
-  // Target: std::int64_t, int, std::uint64_t or an optional of these.
-  template <typename Target>
-  void integer(const std::string& names, Target* target, std::int64_t low, std::int64_t high,
-               const std::string& help, const std::string& shown_default = "") {
-    declare(names, help, "N", shown_default,
-            [target, low, high, flag = first_of(names)](const std::string& value) {
-              const auto number = parse_number<std::int64_t>(value);
-              if (!number || *number < low || *number > high) {
-                refuse(flag, value,
-                       high == kNoLimit ? fmt::format("an integer of {} or more", low)
-                                        : fmt::format("an integer from {} to {}", low, high));
-              }
-              *target = *number;
-            });
-  }
-
-  // A number in [low, high], or in (low, high] with `open`.
-  void real(const std::string& names, std::optional<double>* target, bool open, double low,
-            double high, const std::string& help) {
-    declare(names, help, "X", "",
-            [target, open, low, high, flag = first_of(names)](const std::string& value) {
-              const auto number = parse_number<double>(value);
-              if (!number || !std::isfinite(*number) || *number > high || *number < low ||
-                  (open && *number == low)) {
-                refuse(flag, value,
-                       fmt::format("a number {} {} and at most {}", open ? "above" : "from", low,
-                                   high));
-              }
-              *target = *number;
-            });
-  }
-
-  void on(const std::string& name, bool* target, const std::string& help) {
-    app_->add_flag(name, *target, help);
-  }
-
-  void positional(const std::string& name, std::string* target, const std::string& help) {
-    app_->add_option(name, *target, help);
-  }
-
- private:
-  static std::string first_of(const std::string& names) { return names.substr(0, names.find(',')); }
-
-  template <typename F>
-  void declare(const std::string& names, const std::string& help, const std::string& word,
-               const std::string& shown_default, F set) {
-    app_->add_option_function<std::string>(names, set, help)
-        ->type_name(word)
-        ->default_str(shown_default)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  }
-
-  CLI::App* app_;
-};
-
-void add_model(Flags flags, Options* o) {
-  flags.text("--model,--model-path", &o->engine.model_path,
-             "GGUF file or Hugging Face folder; without it the default model", "PATH");
-  flags.choice("--log-level", &o->log_level, {"debug", "info", "warning", "error"},
-               "What is logged to stderr");
-}
-
-void add_engine(Flags flags, Options* o) {
-  EngineOptions& e = o->engine;
-  flags.choice("--dtype", &e.dtype, {"auto", "bfloat16", "float32"}, "Type of the activations");
-  flags.text("--kv-cache-dtype", &e.kv_cache_dtype, "Type of the KV cache, e.g. bf16, float32",
-             "WORD");
-  flags.text("--attention-backend", &e.attention_backend,
-             "Attention backend; without it the first that fits (`quern check` shows them)",
-             "NAME");
-  flags.integer("--context-length", &e.context_length, 1, kNoLimit,
-                "Tokens of prompt and answer together", "the model's");
-  flags.integer("--page-size", &e.page_size, 1, 65536, "Tokens in a page of the KV cache",
-                "the backend's");
-  flags.integer("--max-running-requests", &e.max_running_requests, 1, 1'000'000,
-                "Requests that run at once", "by memory");
-  flags.integer("--max-total-tokens", &e.max_total_tokens, 1, kNoLimit, "Tokens in the KV cache",
-                "by memory");
-  flags.integer("--chunked-prefill-size", &e.chunked_prefill_size, 1, 1 << 24,
-                "Prompt tokens in one step", "by model");
-  flags.integer("--random-seed", &e.random_seed, 0, kNoLimit,
-                "Seed of requests that bring none; 0: from the clock", "0");
-  flags.integer("--threads", &e.threads, 1, 4096, "Compute threads", "the usable CPUs");
-  flags.text("--speculative-algorithm", &e.speculative_algorithm,
-             "Speculative decoding, e.g. NGRAM, EAGLE", "WORD");
-  flags.integer("--speculative-eagle-topk", &e.speculative_eagle_topk, 1, 1 << 16,
-                "Branches of speculative decoding");
-}
-
-void add_sampling(Flags flags, Options* o) {
-  flags.integer("--max-tokens", &o->max_tokens, 1, kNoLimit, "Most new tokens",
-                "as the context holds; 512 in generate");
-  flags.real("--temperature", &o->temperature, false, 0, 1e6, "0 is greedy");
-  flags.integer("--top-k", &o->top_k, -1, kNoLimit, "Only the k likeliest tokens; 0 and -1: all");
-  flags.real("--top-p", &o->top_p, true, 0, 1, "Only the likeliest tokens of this mass");
-  flags.real("--min-p", &o->min_p, false, 0, 1,
-             "Only tokens at least this likely, as a share of the likeliest");
-  flags.integer("--seed", &o->seed, 0, kNoLimit, "Equal seeds give equal texts");
-  flags.text("--system", &o->system_prompt, "System prompt in place of the template's own");
-}
-
-void add_address(Flags flags, Options* o) {
-  flags.text("--host", &o->host, "Address to listen on", "ADDRESS");
-  flags.integer("--port", &o->port, 0, 65535, "Port to listen on; 0: any free one", "30000");
-}
-
-void add_serve(Flags flags, Options* o) {
-  flags.text("--served-model-name", &o->engine.served_model_name, "The model's name in the API");
-  add_address(flags, o);
-  flags.text("--api-key", &o->api_key, "Key that every request but /health must bring", "KEY");
-  flags.integer("--max-body-bytes", &o->max_body_bytes, 1, std::int64_t{1} << 31,
-                "Largest HTTP request", std::to_string(o->max_body_bytes));
-  flags.integer("--idle-timeout", &o->idle_timeout_s, 1, 86400,
-                "Seconds an idle connection may stay", std::to_string(o->idle_timeout_s));
-  flags.integer("--drain-timeout", &o->drain_timeout_s, 0, 86400,
-                "Seconds that running requests get after SIGTERM",
-                std::to_string(o->drain_timeout_s));
-}
-
-void add_latency(Flags flags, Options* o) {
-  flags.integer("--prefill", &o->bench_prefill, 1, 1 << 24, "Prompt tokens", "512");
-  flags.integer("--decode", &o->bench_decode, 1, 1 << 24, "New tokens", "128");
-  flags.integer("--depth", &o->bench_depth, 0, 1 << 24, "Tokens in the cache before the prompt",
-                "0");
-  flags.integer("--batch", &o->bench_batch, 1, 4096, "Equal requests at once", "1");
-  flags.integer("--repeats", &o->bench_repeats, 1, 10000, "Measured runs; the median counts", "3");
-}
-
-void add_explain(Flags flags, Options* o) {
-  flags.positional("text", &o->explain_text,
-                   "An id, a slug or a pasted log line or traceback; -: standard input");
-  flags.text("--search", &o->search, "List the entries that hold these words", "WORDS");
-  flags.on("--list", &o->explain_list, "List every entry");
-  flags.on("--json", &o->json, "Print one JSON object");
-  flags.text("--hardware", &o->hardware, "With --model: a named machine in place of this one",
-             "NAME");
-}
 
 struct Declared {
   Command command;
@@ -258,7 +74,7 @@ std::vector<Declared> declare_commands(CLI::App* program, Options* o) {
                     "NAME");
   Flags(check).on("--json", &o->json, "Print one JSON object");
   for (CLI::App* app : {inspect, check}) {
-    Flags(app).positional("model", &o->engine.model_path, "The model, as --model");
+    Flags(app).positional("model", &o->model, "The model, as --model");
   }
   CLI::App* backends = program->add_subcommand(
       "backends", "Show what every attention backend serves; needs no model");
@@ -357,10 +173,49 @@ std::string join(const std::vector<std::string>& words) {
   return text;
 }
 
+// What CLI11 is to read: for serve and check the flags of SGLang are taken out or renamed first,
+// and a pasted launcher is left out. Adds to `line`.
+std::vector<std::string> own_arguments(const std::vector<std::string>& arguments,
+                                       CommandLine* line) {
+  if (arguments.empty() || (arguments[0] != "serve" && arguments[0] != "check")) return arguments;
+  LaunchLine pasted = strip_launcher({arguments.begin() + 1, arguments.end()});
+  LaunchArguments launch = read_launch_flags(pasted.arguments);
+  line->notes = std::move(pasted.notes);
+  line->notes.insert(line->notes.end(), launch.notes.begin(), launch.notes.end());
+  if (launch.refused && arguments[0] == "serve") throw *std::move(launch.refused);
+  line->options.refused_flag = std::move(launch.refused);
+  launch.arguments.insert(launch.arguments.begin(), arguments[0]);
+  return std::move(launch.arguments);
+}
+
+// The model may stand alone or behind --model, but not twice and differently.
+void settle_model(Options* options) {
+  std::string& path = options->engine.model_path;
+  const std::string& alone = options->model;
+  if (alone.empty()) return;
+  if (!path.empty() && path != alone) {
+    throw Error(errors::kContradictoryFlags, {{"first", "--model " + path},
+                                              {"second", "the argument " + alone},
+                                              {"reason", "both name the model"},
+                                              {"param", "--model"}});
+  }
+  path = alone;
+}
+
+void settle_hardware(const Options& options) {
+  const std::string& simulated = options.engine.simulate_hardware;
+  if (options.hardware.empty() || simulated.empty() || options.hardware == simulated) return;
+  throw Error(errors::kContradictoryFlags, {{"first", "--hardware " + options.hardware},
+                                            {"second", "--simulate-hardware " + simulated},
+                                            {"reason", "both name the machine"},
+                                            {"param", "--hardware"}});
+}
+
 }  // namespace
 
-CommandLine parse_command_line(const std::vector<std::string>& arguments) {
+CommandLine parse_command_line(const std::vector<std::string>& given) {
   CommandLine line;
+  const std::vector<std::string> arguments = own_arguments(given, &line);
   CLI::App program("quern: a native serving engine for large language models", "quern");
   program.set_version_flag("--version", "quern " QUERN_VERSION, "Print the version");
   program.allow_extras();
@@ -392,6 +247,8 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
                                           {"hint", "see `" + full_name(chosen) + " --help`"}});
   }
   require_arguments(line.command, chosen, line.options);
+  settle_model(&line.options);
+  settle_hardware(line.options);
   return line;
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "quern/engine.h"
 
 namespace quern::cli {
@@ -24,6 +25,7 @@ struct Options {
   std::int64_t drain_timeout_s = 30;               // for running requests after SIGTERM
 
   // every command
+  std::string model;  // as an argument without a flag; ends in engine.model_path
   std::string log_level = "info";
   bool json = false;
 
@@ -52,6 +54,8 @@ struct Options {
 
   // check
   std::string hardware;  // a named machine; "": this one
+  // A flag of SGLang's that asks for what this build lacks: `check` answers, then tells of it.
+  std::optional<Error> refused_flag;
 
   // backends
   bool markdown = false;
@@ -75,7 +79,8 @@ enum class Command {
 struct CommandLine {
   Command command = Command::kNone;
   Options options;
-  std::string text;  // of --help and --version
+  std::string text;                // of --help and --version
+  std::vector<std::string> notes;  // one line each, on flags of SGLang's that were left out
 };
 
 // `arguments` without the program's name. Every value is range-checked; the model path stays empty

@@ -1,0 +1,123 @@
+// The flags that several commands share: the model, how it runs, sampling, serving, measuring.
+#include "cli/engine_flags.h"
+
+namespace quern::cli {
+namespace {
+
+void add_backends(Flags flags, Options* o) {
+  EngineOptions& e = o->engine;
+  flags.text("--attention-backend", &e.attention_backend,
+             "Attention backend; without it the first that fits (`quern check` shows them)",
+             "NAME");
+  flags.text("--prefill-attention-backend", &e.prefill_attention_backend,
+             "Attention backend for prompts; without it --attention-backend", "NAME");
+  flags.text("--decode-attention-backend", &e.decode_attention_backend,
+             "Attention backend for the tokens after a prompt; without it --attention-backend",
+             "NAME");
+  flags.on("--enable-deterministic-inference", &e.enable_deterministic_inference,
+           "Only backends that give the same bits in every batch; quern's own always do");
+  flags.integer("--tp,--tp-size,--tensor-parallel-size", &e.tp, 1, 1024,
+                "Ranks that share the heads, for checks and estimates", "1");
+  flags.text("--simulate-hardware", &e.simulate_hardware,
+             "Run the rules of a named machine's backends on this one, e.g. h100, b200", "NAME");
+}
+
+void add_speculation(Flags flags, Options* o) {
+  EngineOptions& e = o->engine;
+  flags.text("--speculative-algorithm", &e.speculative_algorithm,
+             "Speculative decoding, e.g. NGRAM, EAGLE", "WORD");
+  flags.text("--speculative-draft-model-path,--speculative-draft-model",
+             &e.speculative_draft_model_path, "Draft model, as --model", "PATH");
+  flags.integer("--speculative-num-steps", &e.speculative_num_steps, 1, 1 << 16,
+                "Steps of the draft model");
+  flags.integer("--speculative-eagle-topk", &e.speculative_eagle_topk, 1, 1 << 16,
+                "Branches of speculative decoding");
+  flags.integer("--speculative-num-draft-tokens", &e.speculative_num_draft_tokens, 1, 1 << 16,
+                "Draft tokens that one step checks");
+  flags.text("--speculative-draft-attention-backend", &e.speculative_draft_attention_backend,
+             "Attention backend of the draft model; without it the target's", "NAME");
+  flags.choice("--speculative-attention-mode", &e.speculative_attention_mode, {"prefill", "decode"},
+               "Which half of a split checks draft tokens");
+}
+
+}  // namespace
+
+void add_model(Flags flags, Options* o) {
+  flags.text("--model,--model-path", &o->engine.model_path,
+             "GGUF file or Hugging Face folder; without it the default model", "PATH");
+  flags.choice("--log-level", &o->log_level, {"debug", "info", "warning", "error"},
+               "What is logged to stderr");
+}
+
+void add_engine(Flags flags, Options* o) {
+  EngineOptions& e = o->engine;
+  flags.choice("--dtype", &e.dtype, {"auto", "bfloat16", "float32"}, "Type of the activations");
+  flags.text("--kv-cache-dtype", &e.kv_cache_dtype, "Type of the KV cache, e.g. bf16, float32",
+             "WORD");
+  add_backends(flags, o);
+  flags.integer("--context-length", &e.context_length, 1, kNoLimit,
+                "Tokens of prompt and answer together", "the model's");
+  flags.integer("--page-size", &e.page_size, 1, 65536, "Tokens in a page of the KV cache",
+                "the backend's");
+  flags.integer("--max-running-requests", &e.max_running_requests, 1, 1'000'000,
+                "Requests that run at once", "by memory");
+  flags.integer("--max-total-tokens", &e.max_total_tokens, 1, kNoLimit, "Tokens in the KV cache",
+                "by memory");
+  flags.integer("--chunked-prefill-size", &e.chunked_prefill_size, 1, 1 << 24,
+                "Prompt tokens in one step", "by model");
+  flags.integer("--random-seed", &e.random_seed, 0, kNoLimit,
+                "Seed of requests that bring none; 0: from the clock", "0");
+  flags.integer("--threads", &e.threads, 1, 4096, "Compute threads", "the usable CPUs");
+  add_speculation(flags, o);
+}
+
+void add_sampling(Flags flags, Options* o) {
+  flags.integer("--max-tokens", &o->max_tokens, 1, kNoLimit, "Most new tokens",
+                "as the context holds; 512 in generate");
+  flags.real("--temperature", &o->temperature, false, 0, 1e6, "0 is greedy");
+  flags.integer("--top-k", &o->top_k, -1, kNoLimit, "Only the k likeliest tokens; 0 and -1: all");
+  flags.real("--top-p", &o->top_p, true, 0, 1, "Only the likeliest tokens of this mass");
+  flags.real("--min-p", &o->min_p, false, 0, 1,
+             "Only tokens at least this likely, as a share of the likeliest");
+  flags.integer("--seed", &o->seed, 0, kNoLimit, "Equal seeds give equal texts");
+  flags.text("--system", &o->system_prompt, "System prompt in place of the template's own");
+}
+
+void add_address(Flags flags, Options* o) {
+  flags.text("--host", &o->host, "Address to listen on", "ADDRESS");
+  flags.integer("--port", &o->port, 0, 65535, "Port to listen on; 0: any free one", "30000");
+}
+
+void add_serve(Flags flags, Options* o) {
+  flags.text("--served-model-name", &o->engine.served_model_name, "The model's name in the API");
+  add_address(flags, o);
+  flags.text("--api-key", &o->api_key, "Key that every request but /health must bring", "KEY");
+  flags.integer("--max-body-bytes", &o->max_body_bytes, 1, std::int64_t{1} << 31,
+                "Largest HTTP request", std::to_string(o->max_body_bytes));
+  flags.integer("--idle-timeout", &o->idle_timeout_s, 1, 86400,
+                "Seconds an idle connection may stay", std::to_string(o->idle_timeout_s));
+  flags.integer("--drain-timeout", &o->drain_timeout_s, 0, 86400,
+                "Seconds that running requests get after SIGTERM",
+                std::to_string(o->drain_timeout_s));
+}
+
+void add_latency(Flags flags, Options* o) {
+  flags.integer("--prefill", &o->bench_prefill, 1, 1 << 24, "Prompt tokens", "512");
+  flags.integer("--decode", &o->bench_decode, 1, 1 << 24, "New tokens", "128");
+  flags.integer("--depth", &o->bench_depth, 0, 1 << 24, "Tokens in the cache before the prompt",
+                "0");
+  flags.integer("--batch", &o->bench_batch, 1, 4096, "Equal requests at once", "1");
+  flags.integer("--repeats", &o->bench_repeats, 1, 10000, "Measured runs; the median counts", "3");
+}
+
+void add_explain(Flags flags, Options* o) {
+  flags.positional("text", &o->explain_text,
+                   "An id, a slug or a pasted log line or traceback; -: standard input");
+  flags.text("--search", &o->search, "List the entries that hold these words", "WORDS");
+  flags.on("--list", &o->explain_list, "List every entry");
+  flags.on("--json", &o->json, "Print one JSON object");
+  flags.text("--hardware", &o->hardware, "With --model: a named machine in place of this one",
+             "NAME");
+}
+
+}  // namespace quern::cli

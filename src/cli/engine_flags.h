@@ -1,0 +1,16 @@
+// The groups of flags that commands put together. Called by options.cpp; `options` receives the
+// values and must outlive the parser.
+#pragma once
+
+#include "cli/flags.h"
+#include "cli/options.h"
+
+namespace quern::cli {
+
+void add_model(Flags flags, Options* options);  // which model, and the log's level
+void add_engine(Flags flags, Options* options);
+void add_sampling(Flags flags, Options* options);
+void add_serve(Flags flags, Options* options);
+void add_latency(Flags flags, Options* options);
+
+}  // namespace quern::cli
