@@ -12,5 +12,7 @@ void add_engine(Flags flags, Options* options);
 void add_sampling(Flags flags, Options* options);
 void add_serve(Flags flags, Options* options);
 void add_latency(Flags flags, Options* options);
+void add_address(Flags flags, Options* options);  // where a server listens
+void add_explain(Flags flags, Options* options);
 
 }  // namespace quern::cli

@@ -171,8 +171,9 @@ class Reader {
           fmt::format("{} {} counts for checks and estimates: this build computes as one rank",
                       word.substr(0, word.find('=')), values.front()));
     }
-    if (values.empty()) {
+    if (values.empty() || values.front().empty()) {
       result_.arguments.push_back(name);
+      result_.arguments.insert(result_.arguments.end(), values.begin(), values.end());
     } else {  // one word, so that a value such as -1 is not taken for a flag
       result_.arguments.push_back(name + "=" + served_value(flag.name, values.front()));
     }

@@ -70,7 +70,7 @@ TEST(LaunchFlags, ServedOnesAreThoseOfTheParser) {
     if (flag.values == FlagValues::kOne) line.push_back("1");
     const auto error = refusal(line);
     // The value may be wrong for the flag, but the parser must know the flag.
-    if (error) EXPECT_EQ(error->id(), errors::kInvalidFlagValue) << flag.name;
+    EXPECT_TRUE(!error || error->id() == errors::kInvalidFlagValue) << flag.name;
   }
 }
 

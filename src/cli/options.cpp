@@ -182,7 +182,7 @@ std::vector<std::string> own_arguments(const std::vector<std::string>& arguments
   LaunchArguments launch = read_launch_flags(pasted.arguments);
   line->notes = std::move(pasted.notes);
   line->notes.insert(line->notes.end(), launch.notes.begin(), launch.notes.end());
-  if (launch.refused && arguments[0] == "serve") throw *std::move(launch.refused);
+  if (launch.refused && arguments[0] == "serve") throw Error(*std::move(launch.refused));
   line->options.refused_flag = std::move(launch.refused);
   launch.arguments.insert(launch.arguments.begin(), arguments[0]);
   return std::move(launch.arguments);
