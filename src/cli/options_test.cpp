@@ -110,6 +110,26 @@ TEST(CommandLine, ReadsEveryCommand) {
   EXPECT_EQ(parse_command_line({"check", "folder"}).options.engine.model_path, "folder");
 }
 
+TEST(CommandLine, ReadsTheCatalogueCommands) {
+  const CommandLine explain = parse_command_line({"explain", "-", "--model", "m", "--json"});
+  EXPECT_EQ(explain.command, Command::kExplain);
+  EXPECT_EQ(explain.options.explain_text, "-");
+  EXPECT_EQ(explain.options.engine.model_path, "m");
+  EXPECT_EQ(parse_command_line({"explain", "[TP0] --a: b"}).options.explain_text, "[TP0] --a: b");
+  EXPECT_EQ(parse_command_line({"explain", "--", "--a: b"}).options.explain_text, "--a: b");
+  EXPECT_TRUE(parse_command_line({"explain", "--list"}).options.explain_list);
+  EXPECT_EQ(parse_command_line({"explain", "--search", "page size"}).options.search, "page size");
+  const CommandLine serve =
+      parse_command_line({"catalog", "serve", "--host", "::1", "--port", "0"});
+  EXPECT_EQ(serve.command, Command::kCatalogServe);
+  EXPECT_EQ(serve.options.port, 0);
+  EXPECT_EQ(parse_command_line({"catalog", "export", "d"}).options.export_folder, "d");
+  EXPECT_EQ(refusal({"catalog", "export"})->id(), errors::kMissingArgument);
+  EXPECT_EQ(refusal({"catalog"})->id(), errors::kMissingCommand);
+  EXPECT_EQ(refusal({"explain"})->id(), errors::kMissingArgument);
+  EXPECT_EQ(refusal({"catalog", "serve", "--model", "m"})->id(), errors::kUnknownFlag);
+}
+
 TEST(CommandLine, TakesSamplingFlagsOverTheDefaults) {
   const SamplingParams sampling = sampling_of(
       parse_command_line({"chat", "--temperature", "0", "--seed", "5", "--max-tokens", "9"})
