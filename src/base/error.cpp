@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 
 #include "base/errors/base.h"
@@ -70,10 +71,13 @@ int trace_file() {
   return open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
 }
 
-void trace(const char* symbol) {
+// Each symbol once in the life of the process.
+void trace(const ErrorEntry& entry) {
   static const int file = trace_file();
   if (file < 0) return;
-  const std::string line = std::string(symbol) + '\n';
+  static std::vector<std::atomic<bool>> seen(error_entries().size());
+  if (seen[static_cast<size_t>(&entry - error_entries().data())].exchange(true)) return;
+  const std::string line = std::string(entry.symbol) + '\n';
   // Whole lines: an append of a few bytes is one piece. A trace that fails is missed by its test.
   [[maybe_unused]] const ssize_t written = write(file, line.data(), line.size());
 }
@@ -88,7 +92,7 @@ Error::Error(ErrorId id, std::vector<ErrorField> fields, std::source_location wh
     : id_(id), fields_(std::move(fields)), where_(where) {
   const ErrorEntry& entry = error_entry(id);
   message_ = valid_utf8(fill(entry.message, fields_));
-  trace(entry.symbol);
+  trace(entry);
 }
 
 std::string_view Error::field(std::string_view name) const noexcept {
