@@ -35,7 +35,7 @@ class Fading final : public AttentionBackend {
 
   void forward(const AttentionLayer& layer, const float* q, const float* k, const float* v,
                cache::KvStore& store, float* out) override {
-    store_tokens(layer, *batch_, k, v, store, 0, 1);
+    store_tokens(layer, *batch_, k, v, store, pool_);
     for (const SequenceSlice& sequence : batch_->sequences) {
       for (int row = 0; row < sequence.query_len; ++row) {
         for (int head = 0; head < layer.heads; ++head)

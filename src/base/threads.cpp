@@ -29,13 +29,48 @@ void futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value)
           0);
 }
 
+constexpr std::uint32_t kClosed = 0xFFFFFFFF;  // a chunk number that no loop has
+
+constexpr std::uint64_t ticket(std::uint32_t loop, std::uint32_t chunk) {
+  return std::uint64_t{loop} << 32 | chunk;
+}
+
 }  // namespace
 
-// Waits until `ready()`; yields the processor now and then, since the thread waited for may need
-// it.
-template <typename Ready>
-void ThreadPool::spin_until(Ready ready) const {
-  for (int i = 1; !ready(); ++i) {
+ThreadPool::ThreadPool(int threads)
+    : threads_(std::max(1, threads)), spins_(threads_ > usable_cpus() ? kSpinsCrowded : kSpins) {
+  ticket_.store(ticket(0, kClosed));
+  for (int thread = 1; thread < threads_; ++thread) {
+    workers_.emplace_back([this, thread] { work(thread); });
+  }
+}
+
+ThreadPool::~ThreadPool() {
+  stop_.store(true);
+  epoch_.fetch_add(1);
+  futex(epoch_, FUTEX_WAKE_PRIVATE, 1 << 30);
+  for (std::thread& worker : workers_) worker.join();
+}
+
+void ThreadPool::run_loop(std::int64_t count, std::int64_t grain, void* context, Call call) {
+  const std::uint32_t loop = epoch_.load(std::memory_order_relaxed) + 1;
+  const auto chunks = static_cast<std::uint32_t>((count + grain - 1) / grain);
+  ticket_.store(ticket(loop, kClosed), std::memory_order_relaxed);
+  // Released and acquired one by one: who sees a value of this loop sees that the ticket is closed.
+  call_.store(call, std::memory_order_release);
+  context_.store(context, std::memory_order_release);
+  count_.store(count, std::memory_order_release);
+  grain_.store(grain, std::memory_order_release);
+  chunks_.store(chunks, std::memory_order_release);
+  done_.store(0, std::memory_order_relaxed);
+  ticket_.store(ticket(loop, 0), std::memory_order_release);
+  // Sequentially consistent with the sleeper's own pair below: either it sees the new epoch, or
+  // this thread sees the sleeper.
+  epoch_.store(loop, std::memory_order_seq_cst);
+  if (sleepers_.load(std::memory_order_seq_cst) != 0) futex(epoch_, FUTEX_WAKE_PRIVATE, 1 << 30);
+  take_chunks(0);
+  for (int i = 1; done_.load(std::memory_order_acquire) != chunks; ++i) {
+    // Yields now and then, since the thread waited for may need this processor.
     if (i % spins_ == 0) {
       std::this_thread::yield();
     } else {
@@ -44,44 +79,33 @@ void ThreadPool::spin_until(Ready ready) const {
   }
 }
 
-ThreadPool::ThreadPool(int threads)
-    : threads_(std::max(1, threads)), spins_(threads_ > usable_cpus() ? kSpinsCrowded : kSpins) {
-  for (int thread = 1; thread < threads_; ++thread) {
-    workers_.emplace_back([this, thread] { work(thread); });
+void ThreadPool::take_chunks(int thread) {
+  std::uint64_t now = ticket_.load(std::memory_order_acquire);
+  while (true) {
+    const auto chunk = static_cast<std::uint32_t>(now);
+    const Call call = call_.load(std::memory_order_acquire);
+    void* const context = context_.load(std::memory_order_acquire);
+    const std::int64_t count = count_.load(std::memory_order_acquire);
+    const std::int64_t grain = grain_.load(std::memory_order_acquire);
+    if (chunk >= chunks_.load(std::memory_order_acquire)) return;
+    // Fails where the loop is no longer the one whose values were read.
+    if (!ticket_.compare_exchange_weak(now, now + 1, std::memory_order_acq_rel,
+                                       std::memory_order_acquire)) {
+      continue;
+    }
+    const std::int64_t begin = chunk * grain;
+    call(context, begin, std::min(count, begin + grain), thread);
+    done_.fetch_add(1, std::memory_order_release);
+    now = ticket_.load(std::memory_order_acquire);
   }
-}
-
-ThreadPool::~ThreadPool() {
-  stop_ = true;
-  run([](int) {});
-  for (std::thread& worker : workers_) worker.join();
-}
-
-void ThreadPool::fork_join() {
-  done_.store(0, std::memory_order_relaxed);
-  // Sequentially consistent with the sleeper's own pair below: either it sees the new epoch, or
-  // this thread sees the sleeper.
-  epoch_.fetch_add(1, std::memory_order_seq_cst);
-  if (sleepers_.load(std::memory_order_seq_cst) != 0) futex(epoch_, FUTEX_WAKE_PRIVATE, 1 << 30);
-  call_(context_, 0);
-  spin_until([this] { return done_.load(std::memory_order_acquire) == threads_ - 1; });
-}
-
-void ThreadPool::barrier() {
-  const std::uint32_t generation = generation_.load(std::memory_order_acquire);
-  if (arrived_.fetch_add(1, std::memory_order_acq_rel) == threads_ - 1) {
-    arrived_.store(0, std::memory_order_relaxed);
-    generation_.store(generation + 1, std::memory_order_release);
-    return;
-  }
-  spin_until([&] { return generation_.load(std::memory_order_acquire) != generation; });
 }
 
 void ThreadPool::work(int thread) {
   std::uint32_t seen = 0;
   while (true) {
     int spins = 0;
-    while (epoch_.load(std::memory_order_acquire) == seen) {
+    std::uint32_t epoch;
+    while ((epoch = epoch_.load(std::memory_order_acquire)) == seen) {
       if (++spins < spins_) {
         pause_cpu();
         continue;
@@ -91,11 +115,9 @@ void ThreadPool::work(int thread) {
       sleepers_.fetch_sub(1, std::memory_order_seq_cst);
       spins = 0;
     }
-    ++seen;
-    const bool last = stop_;
-    call_(context_, thread);
-    done_.fetch_add(1, std::memory_order_release);
-    if (last) return;
+    seen = epoch;
+    if (stop_.load(std::memory_order_acquire)) return;
+    take_chunks(thread);
   }
 }
 

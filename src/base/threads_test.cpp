@@ -2,54 +2,73 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <numeric>
 
 namespace quern {
 namespace {
 
-TEST(ThreadPool, EveryWorkerRunsOnceAJob) {
+TEST(ThreadPool, EveryItemIsDoneOnce) {
   for (int threads : {1, 2, 3, 8}) {
     ThreadPool pool(threads);
-    std::vector<int> runs(threads);
-    for (int job = 0; job < 1000; ++job) pool.run([&](int thread) { ++runs[thread]; });
-    EXPECT_EQ(runs, std::vector<int>(threads, 1000));
+    for (std::int64_t count : {0, 1, 7, 64, 1000}) {
+      for (std::int64_t grain : {1, 3, 64, 5000}) {
+        std::vector<int> runs(static_cast<size_t>(count));
+        pool.for_each(count, grain, [&](std::int64_t begin, std::int64_t end, int thread) {
+          EXPECT_LE(end - begin, threads > 1 ? grain : count);
+          EXPECT_LT(thread, threads);
+          for (std::int64_t i = begin; i < end; ++i) ++runs[static_cast<size_t>(i)];
+        });
+        EXPECT_EQ(runs, std::vector<int>(static_cast<size_t>(count), 1)) << threads;
+      }
+    }
   }
 }
 
-TEST(ThreadPool, BarrierSeparatesPhases) {
+// A worker that is late for one loop must not run its chunks as the next one's.
+TEST(ThreadPool, LoopsOfManySizesFollowEachOther) {
   ThreadPool pool(3);
-  std::vector<int> first(3), sums(3);
-  for (int job = 1; job < 500; ++job) {
-    pool.run([&](int thread) {
-      first[thread] = job;
-      pool.barrier();
-      sums[thread] = std::accumulate(first.begin(), first.end(), 0);
-      pool.barrier();
+  std::int64_t total = 0, expected = 0;
+  for (int loop = 1; loop < 20000; ++loop) {
+    const std::int64_t count = loop % 37 + 2;
+    std::vector<std::int64_t> done(static_cast<size_t>(count));
+    pool.for_each(count, 1, [&](std::int64_t begin, std::int64_t, int) {
+      done[static_cast<size_t>(begin)] += loop;
     });
-    EXPECT_EQ(sums, std::vector<int>(3, 3 * job));
+    total += std::accumulate(done.begin(), done.end(), std::int64_t{0});
+    expected += count * loop;
+  }
+  EXPECT_EQ(total, expected);
+}
+
+TEST(ThreadPool, ALoopSeesWhatTheOneBeforeWrote) {
+  ThreadPool pool(4);
+  std::vector<int> first(64), second(64);
+  for (int loop = 1; loop < 500; ++loop) {
+    pool.for_each(64, 4, [&](std::int64_t begin, std::int64_t end, int) {
+      for (std::int64_t i = begin; i < end; ++i) first[static_cast<size_t>(i)] = loop;
+    });
+    pool.for_each(64, 4, [&](std::int64_t begin, std::int64_t end, int) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        second[static_cast<size_t>(i)] = first[static_cast<size_t>(63 - i)];
+      }
+    });
+    EXPECT_EQ(second, std::vector<int>(64, loop));
   }
 }
 
+// Work goes on after all workers went to sleep.
 TEST(ThreadPool, SleepingWorkersWake) {
   ThreadPool pool(2);
-  for (int job = 0; job < 5; ++job) {
+  for (int loop = 0; loop < 5; ++loop) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    int ran = 0;
-    pool.run([&](int thread) {
-      if (thread == 1) ran = 1;
+    std::atomic<int> other{0};
+    pool.for_each(64, 1, [&](std::int64_t, std::int64_t, int thread) {
+      // Long enough for the worker to come; the caller alone would end this loop too.
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      if (thread == 1) other = 1;
     });
-    EXPECT_EQ(ran, 1);
-  }
-}
-
-TEST(Share, CoversEveryItemOnce) {
-  for (int threads : {1, 2, 7}) {
-    std::int64_t next = 0;
-    for (int thread = 0; thread < threads; ++thread) {
-      EXPECT_EQ(share(23, thread, threads).begin, next);
-      next = share(23, thread, threads).end;
-    }
-    EXPECT_EQ(next, 23);
+    EXPECT_EQ(other, 1);
   }
 }
 

@@ -147,16 +147,16 @@ double measure_read_bandwidth(ThreadPool& pool) {
   double best = 0;
   for (int repeat = 0; repeat < 8; ++repeat) {
     const auto start = Clock::now();
-    pool.run([&](int thread) {
-      const Range range = share(kBytes / 64, thread, pool.size());
-      const auto* words = reinterpret_cast<const std::uint64_t*>(buffer.data());
-      std::uint64_t sum[4] = {};
-      for (std::int64_t line = range.begin; line < range.end; ++line) {
-        __builtin_prefetch(words + line * 8 + 512);
-        for (int i = 0; i < 8; ++i) sum[i % 4] += words[line * 8 + i];
-      }
-      sums[static_cast<size_t>(thread) * 8] += sum[0] + sum[1] + sum[2] + sum[3];
-    });
+    pool.for_each(kBytes / 64, pool.even_grain(kBytes / 64),
+                  [&](std::int64_t begin, std::int64_t end, int thread) {
+                    const auto* words = reinterpret_cast<const std::uint64_t*>(buffer.data());
+                    std::uint64_t sum[4] = {};
+                    for (std::int64_t line = begin; line < end; ++line) {
+                      __builtin_prefetch(words + line * 8 + 512);
+                      for (int i = 0; i < 8; ++i) sum[i % 4] += words[line * 8 + i];
+                    }
+                    sums[static_cast<size_t>(thread) * 8] += sum[0] + sum[1] + sum[2] + sum[3];
+                  });
     best = std::max(best, static_cast<double>(kBytes) / seconds_since(start));
   }
   CHECK(sums[0] != 0, sums[0]);  // the reads have a use

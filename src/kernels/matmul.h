@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "base/threads.h"
 #include "kernels/aligned_buffer.h"
@@ -28,10 +27,14 @@ class Matmul {
   void operator()(const float* x, std::int64_t rows, std::span<const MatmulTarget> targets);
 
  private:
+  void prepare(ActivationKind kind, const float* x, std::int64_t rows, std::int64_t k);
+  // Panels [panel_begin, panel_end) of one target, on the calling thread.
+  void multiply(const MatmulTarget& target, std::int64_t rows, std::int64_t k,
+                std::int64_t panel_begin, std::int64_t panel_end);
+
   ThreadPool& pool_;
   std::int64_t max_rows_, max_k_;
-  AlignedBuffer shared_[3];            // by ActivationKind
-  std::vector<AlignedBuffer> own_[3];  // one row for each thread
+  AlignedBuffer prepared_[3];  // by ActivationKind
 };
 
 }  // namespace quern::kernels

@@ -174,9 +174,9 @@ PackedMatrix pack(const TensorView& matrix, PackMode mode, ThreadPool& pool) {
   const bool decoded = activation_of(packed.format) != ActivationKind::kInt8;
   std::vector<std::vector<float>> rows(static_cast<size_t>(pool.size()));
   for (auto& row : rows) row.resize(decoded ? static_cast<size_t>(packed.k) : 0);
-  pool.run([&](int thread) {
-    const Range range = share(packed.panels(), thread, pool.size());
-    for (std::int64_t panel = range.begin; panel < range.end; ++panel) {
+  const std::int64_t grain = pool.even_grain(packed.panels());
+  pool.for_each(packed.panels(), grain, [&](std::int64_t begin, std::int64_t end, int thread) {
+    for (std::int64_t panel = begin; panel < end; ++panel) {
       std::byte* out = packed.data.data() + panel * packed.panel_bytes;
       for (int lane = 0; lane < kPanel; ++lane) {
         const std::int64_t output = panel * kPanel + lane;

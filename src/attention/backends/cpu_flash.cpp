@@ -1,7 +1,6 @@
 #include "attention/backends/cpu_flash.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -84,20 +83,20 @@ class CpuFlash final : public AttentionBackend {
   void forward(const AttentionLayer& layer, const float* q, const float* k, const float* v,
                cache::KvStore& store, float* out) override {
     reserve(layer, store.layout());
-    std::atomic<std::int64_t> next{0};
+    store_tokens(layer, *batch_, k, v, store, pool_);
     const std::int64_t count = static_cast<std::int64_t>(items_.size()) * layer.kv_heads;
-    pool_.run([&](int thread) {
-      store_tokens(layer, *batch_, k, v, store, thread, pool_.size());
-      pool_.barrier();
-      Scratch& scratch = scratch_[static_cast<size_t>(thread)];
-      for (std::int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;) {
+    pool_.for_each(count, 1, [&](std::int64_t begin, std::int64_t end, int thread) {
+      for (std::int64_t i = begin; i < end; ++i) {
         run_item(layer, items_[static_cast<size_t>(i / layer.kv_heads)],
-                 static_cast<std::int32_t>(i % layer.kv_heads), q, store, scratch, out);
+                 static_cast<std::int32_t>(i % layer.kv_heads), q, store,
+                 scratch_[static_cast<size_t>(thread)], out);
       }
-      if (partials_ == 0) return;
-      pool_.barrier();
-      merge_share(layer, store.layout(), thread, out);
     });
+    if (partials_ == 0) return;
+    pool_.for_each(layer.heads, pool_.even_grain(layer.heads),
+                   [&](std::int64_t begin, std::int64_t end, int) {
+                     merge_heads(layer, store.layout(), begin, end, out);
+                   });
   }
 
  private:
@@ -231,16 +230,15 @@ class CpuFlash final : public AttentionBackend {
     ops_.merge(&maximum, &sum, out, other_maximum, other_sum, other_out, dim);
   }
 
-  void merge_share(const AttentionLayer& layer, const cache::KvLayout& layout, int thread,
-                   float* out) {
+  void merge_heads(const AttentionLayer& layer, const cache::KvLayout& layout,
+                   std::int64_t head_begin, std::int64_t head_end, float* out) {
     for (size_t first = 0; first < items_.size();) {
       const Item& item = items_[first];
       size_t last = first + 1;
       while (last < items_.size() && items_[last].sequence == item.sequence) ++last;
       if (item.partial >= 0) {
         const SequenceSlice& sequence = batch_->sequences[static_cast<size_t>(item.sequence)];
-        const Range heads = share(layer.heads, thread, pool_.size());
-        for (std::int64_t head = heads.begin; head < heads.end; ++head) {
+        for (std::int64_t head = head_begin; head < head_end; ++head) {
           const auto at = static_cast<size_t>(std::int64_t{item.partial} * layer.heads + head);
           float* result = partial_out_.data() + at * static_cast<size_t>(layout.value_stride);
           for (size_t other = first + 1; other < last; ++other) {

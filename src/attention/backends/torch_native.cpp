@@ -31,18 +31,17 @@ class TorchNative final : public AttentionBackend {
 
   void forward(const AttentionLayer& layer, const float* q, const float* k, const float* v,
                cache::KvStore& store, float* out) override {
-    pool_.run([&](int thread) {
-      store_tokens(layer, *batch_, k, v, store, thread, pool_.size());
-      pool_.barrier();
-      for (const SequenceSlice& sequence : batch_->sequences) {
-        const Range items =
-            share(std::int64_t{sequence.query_len} * layer.heads, thread, pool_.size());
-        for (std::int64_t item = items.begin; item < items.end; ++item) {
-          attend(layer, sequence, item / layer.heads, item % layer.heads, q, store, out,
-                 scores_[static_cast<size_t>(thread)].data());
-        }
-      }
-    });
+    store_tokens(layer, *batch_, k, v, store, pool_);
+    for (const SequenceSlice& sequence : batch_->sequences) {
+      const std::int64_t items = std::int64_t{sequence.query_len} * layer.heads;
+      pool_.for_each(items, pool_.even_grain(items),
+                     [&](std::int64_t begin, std::int64_t end, int thread) {
+                       for (std::int64_t item = begin; item < end; ++item) {
+                         attend(layer, sequence, item / layer.heads, item % layer.heads, q, store,
+                                out, scores_[static_cast<size_t>(thread)].data());
+                       }
+                     });
+    }
   }
 
  private:

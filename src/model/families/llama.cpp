@@ -181,13 +181,9 @@ class Llama final : public Model {
   // f(row) for every row; over the pool where there are enough of them to be worth a fork.
   template <typename F>
   void each_row(std::int64_t rows, F f) {
-    if (rows < 4) {
-      for (std::int64_t row = 0; row < rows; ++row) f(row);
-      return;
-    }
-    pool_.run([&](int thread) {
-      const Range range = share(rows, thread, pool_.size());
-      for (std::int64_t row = range.begin; row < range.end; ++row) f(row);
+    const std::int64_t grain = rows < 4 ? rows : pool_.even_grain(rows);
+    pool_.for_each(rows, grain, [&](std::int64_t begin, std::int64_t end, int) {
+      for (std::int64_t row = begin; row < end; ++row) f(row);
     });
   }
 
