@@ -30,6 +30,7 @@ constexpr BackendInfo kInfo = {.name = "fading",
 
 class Fading final : public AttentionBackend {
  public:
+  explicit Fading(ThreadPool& pool) : pool_(pool) {}
   const BackendInfo& info() const override { return kInfo; }
   void plan(const Batch& batch) override { batch_ = &batch; }
 
@@ -77,6 +78,7 @@ class Fading final : public AttentionBackend {
     for (int d = 0; d < layer.v_head_dim; ++d) to[d] /= sum;
   }
 
+  ThreadPool& pool_;
   const Batch* batch_ = nullptr;
   std::vector<float> scores_;
 };
@@ -89,8 +91,8 @@ int main(int argc, char** argv) {
     return 1;
   }
   try {
-    register_attention_backend(kInfo, [](ThreadPool&) -> std::unique_ptr<AttentionBackend> {
-      return std::make_unique<Fading>();
+    register_attention_backend(kInfo, [](ThreadPool& pool) -> std::unique_ptr<AttentionBackend> {
+      return std::make_unique<Fading>(pool);
     });
 
     EngineOptions options;
