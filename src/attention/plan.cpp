@@ -69,8 +69,9 @@ class Planner {
         uses_.push_back({&decode.row->info, &second, Phase::kBoth, draft});
         return;
       }
-      uses_.push_back({&prefill.row->info, &first, Phase::kPrefill, draft});
+      // The decode half first: it is the named one where its partner prefills.
       uses_.push_back({&decode.row->info, &second, Phase::kDecode, draft});
+      uses_.push_back({&prefill.row->info, &first, Phase::kPrefill, draft});
     };
     use(plan_.prefill, plan_.decode, prefill_only_, target_, false);
     if (question_.draft) use(plan_.draft_prefill, plan_.draft_decode, draft_, draft_, true);
@@ -93,11 +94,11 @@ class Planner {
     }
     std::vector<std::int32_t> common;
     const Use* first = nullptr;
-    for (auto use = uses_.rbegin(); use != uses_.rend(); ++use) {
-      const auto sizes = page_sizes_of(*use->info, *use->needs, hardware_);
+    for (const Use& use : uses_) {
+      const auto sizes = page_sizes_of(*use.info, *use.needs, hardware_);
       if (sizes.empty()) continue;
       if (!first) {
-        first = &*use;
+        first = &use;
         common.assign(sizes.begin(), sizes.end());
         continue;
       }
@@ -105,7 +106,7 @@ class Planner {
         return std::find(sizes.begin(), sizes.end(), size) == sizes.end();
       });
       if (common.empty()) {
-        refuse_pages(*use, *first);
+        refuse_pages(use, *first);
         return;
       }
     }
