@@ -1,20 +1,66 @@
 #include "engine/check.h"
 
+#include <fmt/format.h>
+
+#include <utility>
+
 #include "checkpoint/checkpoint.h"
 #include "engine/question.h"
 
 namespace quern::engine {
 namespace {
 
-attention::Question question_for(const CheckOptions& options) {
+struct Asked {
+  checkpoint::Metadata metadata;
+  attention::Question question;
+};
+
+Asked asked_for(const CheckOptions& options) {
   needs_options(options.engine);  // mistyped words first: they cost no I/O
   const std::string& simulated = options.engine.simulate_hardware;
   const std::string& name = options.hardware.empty() ? simulated : options.hardware;
   attention::Hardware hardware =
       name.empty() ? attention::probe_hardware() : attention::hardware_named(name);
   hardware.simulated = !simulated.empty();
-  const checkpoint::Metadata metadata = checkpoint::read_metadata(options.engine.model_path);
-  return question_of(options.engine, metadata.config, std::move(hardware));
+  Asked asked{.metadata = checkpoint::read_metadata(options.engine.model_path), .question = {}};
+  asked.question = question_of(options.engine, asked.metadata.config, std::move(hardware));
+  return asked;
+}
+
+// "30 of 62 layers" where not all are of a kind.
+std::string share_of(const ModelConfig& config, LayerKind kind) {
+  const std::int64_t count = config.layers_of(kind);
+  return count == config.layers ? "all layers"
+                                : fmt::format("{} of {} layers", count, config.layers);
+}
+
+std::vector<std::string> facts_of(const ModelConfig& config) {
+  std::vector<std::string> facts;
+  const auto add = [&](bool present, std::string words) {
+    if (present) facts.push_back(std::move(words));
+  };
+  add(true, fmt::format("{} layers, {} query heads, {} key-value heads, head dim {}", config.layers,
+                        config.heads, config.kv_heads, config.head_dim));
+  add(config.encoder_decoder, "attends to an encoder");
+  add(config.layers_of(LayerKind::kCross) > 0,
+      "cross attention in " + share_of(config, LayerKind::kCross));
+  add(config.sliding_window > 0, fmt::format("window of {} tokens in {}", config.sliding_window,
+                                             share_of(config, LayerKind::kWindow)));
+  add(config.layers_of(LayerKind::kChunked) > 0,
+      fmt::format("chunks of {} tokens in {}", config.attention_chunk,
+                  share_of(config, LayerKind::kChunked)));
+  add(config.layers_of(LayerKind::kLinear) > 0,
+      "linear attention in " + share_of(config, LayerKind::kLinear));
+  add(config.attention_sinks, "attention sinks");
+  add(config.attention_soft_cap > 0, fmt::format("logits capped at {}", config.attention_soft_cap));
+  add(config.dual_chunk_attention, "dual chunk attention");
+  add(config.index_topk > 0, fmt::format("sparse attention over {} tokens", config.index_topk));
+  add(config.experts > 0, fmt::format("{} experts, {} for a token, in {} layers", config.experts,
+                                      config.experts_per_token, config.moe_layers));
+  add(config.nextn_layers > 0, fmt::format("{} multi-token-prediction layer{}", config.nextn_layers,
+                                           config.nextn_layers == 1 ? "" : "s"));
+  add(!config.quantization.method.empty(), "stored as " + config.quantization.method);
+  return facts;
 }
 
 std::string name_of(const attention::Half& half) {
@@ -33,7 +79,8 @@ void describe_plan(const attention::Plan& plan, CheckReport* report) {
 }  // namespace
 
 CheckReport check(const CheckOptions& options) {
-  const attention::Question question = question_for(options);
+  const Asked asked = asked_for(options);
+  const attention::Question& question = asked.question;
   const attention::Choice choice =
       attention::select(question, options.engine.speculative_draft_attention_backend);
   CheckReport report;
@@ -41,6 +88,10 @@ CheckReport check(const CheckOptions& options) {
   report.architecture = question.target.architecture;
   report.mla = question.target.mla;
   report.mla_evidence = question.target.mla_evidence;
+  report.facts = facts_of(asked.metadata.config);
+  report.memory = estimate_memory(asked.metadata.config, question.hardware, question.target.kv_type,
+                                  options.engine.tp, options.engine.context_length,
+                                  asked.metadata.weight_bytes);
   report.hardware = question.hardware.name;
   report.hardware_description = question.hardware.description;
   report.reason = choice.reason;
@@ -63,7 +114,7 @@ CheckReport check(const CheckOptions& options) {
 }
 
 std::string require_backend(const CheckOptions& options) {
-  const attention::Question question = question_for(options);
+  const attention::Question question = asked_for(options).question;
   return name_of(attention::choose(question, asked_backends(options.engine)).decode);
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "engine/memory_estimate.h"
 #include "quern/engine.h"
 
 namespace quern::engine {
@@ -31,8 +32,10 @@ struct CheckVerdict {
 struct CheckReport {
   std::string model, architecture;
   bool mla = false;
-  std::string mla_evidence;  // the field that said so
+  std::string mla_evidence;        // the field that said so
+  std::vector<std::string> facts;  // what else of the model decides, a few words each
   std::string hardware, hardware_description;
+  MemoryEstimate memory;
   std::vector<CheckVerdict> verdicts;  // all backends, in order of preference
   std::string choice;                  // the automatic one; "" where nothing fits
   std::string reason;
