@@ -1,5 +1,6 @@
 """`quern check` from outside: models known by name, a folder with nothing but its config, pasted
 command lines, what fits in memory, and the time it takes."""
+import hashlib
 import json
 import os
 import pathlib
@@ -143,3 +144,32 @@ def test_it_is_quick():
         quern("check", "DeepSeek-V3", "--hardware", "b200", "--attention-backend", "trtllm_mla")
         times.append(time.perf_counter() - begin)
     assert min(times) < 0.05, times
+
+
+@pytest.mark.parametrize("text, ident, words", [
+    (None, "ModelNotFound", "neither config.json nor a .gguf file"),
+    ("", "CheckpointJsonInvalid", "config.json"),
+    ("{", "CheckpointJsonInvalid", "config.json"),
+    ("[]", "CheckpointJsonInvalid", "it is not an object"),
+    ("100 MB", "CheckpointFileTooLarge", "config.json"),
+    ('{"architectures": 3}', "ConfigFieldInvalid", "architectures"),
+    ('{"architectures": ["DeepseekV3ForCausalLM"], "hidden_size": 64, "num_hidden_layers": 2, '
+     '"num_attention_heads": 4, "vocab_size": 10, "kv_lora_rank": 8}', "ConfigFieldMissing",
+     "qk_nope_head_dim"),
+    ('{"architectures": ["LlamaForCausalLM"], "hidden_size": "64"}', "ConfigFieldInvalid",
+     "hidden_size"),
+])
+def test_a_broken_config_is_refused_by_file_and_field(text, ident, words, tmp_path):
+    file = tmp_path / "config.json"
+    if text == "100 MB":
+        with file.open("wb") as made:
+            made.truncate(100 << 20)
+    elif text is not None:
+        file.write_text(text)
+    done = quern("check", tmp_path, "--attention-backend", "trtllm_mha")
+    assert done.returncode == 1
+    # Without one of its own an entry's id is the hash of its symbol.
+    assert done.stderr.startswith(f"error[{hashlib.sha256(ident.encode()).hexdigest()[:16]}]")
+    assert words in done.stderr
+    if ident == "ConfigFieldMissing":
+        assert "DeepseekV3ForCausalLM" in done.stderr
