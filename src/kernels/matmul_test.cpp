@@ -19,6 +19,7 @@ void prepare_bf16_avx512_simde(const float*, std::int64_t, std::int64_t, std::by
 void multiply_bf16_avx512_simde(const MatmulArgs&);
 void multiply_q4_avx512_simde(const MatmulArgs&);
 void multiply_q8_avx512_simde(const MatmulArgs&);
+void multiply_q8sub_avx512_simde(const MatmulArgs&);
 #endif
 
 namespace {
@@ -36,6 +37,7 @@ std::vector<Ops> tables() {
   simde.multiply[2] = multiply_bf16_avx512_simde;
   simde.multiply[3] = multiply_q4_avx512_simde;
   simde.multiply[4] = multiply_q8_avx512_simde;
+  simde.multiply[5] = multiply_q8sub_avx512_simde;
   all.push_back(simde);
 #endif
   return all;
@@ -212,11 +214,30 @@ TEST(UnpackRow, GivesWhatWasPacked) {
     for (std::int64_t row : {0, 17, 34}) {
       decode_row(stored.view(), row, expected.data());
       unpack_row(packed, row, out.data());
+      // Q4_K's scales and minima become halves.
+      float largest = 1e-2f;
+      for (float value : expected) largest = std::max(largest, std::fabs(value));
+      const float halves = type == DType::kQ4_K ? 0x1p-10f * largest : 0.0f;
       for (size_t k = 0; k < 256; ++k) {
-        EXPECT_NEAR(out[k], expected[k], 1e-5f * (1e-2f + std::fabs(expected[k]))) << name_of(type);
+        EXPECT_NEAR(out[k], expected[k], 1e-5f * (1e-2f + std::fabs(expected[k])) + halves)
+            << name_of(type);
       }
     }
   }
+}
+
+TEST(Pack, Q4KKeepsFourBitsWhereHalvesHoldItsScales) {
+  ThreadPool pool(1);
+  Stored stored(DType::kQ4_K, 16, 256, 4);
+  EXPECT_EQ(pack(stored.view(), PackMode::kKeep, pool).format, WeightFormat::kQ4);
+  const std::uint16_t tiny = f16_from_f32(1e-7f), big = f16_from_f32(60000.0f);
+  for (std::int64_t row = 0; row < 16; ++row) {
+    std::memcpy(&stored.bytes[static_cast<size_t>(row * 144)], &tiny, 2);
+  }
+  EXPECT_EQ(pack(stored.view(), PackMode::kKeep, pool).format, WeightFormat::kQ8Sub);
+  std::memcpy(&stored.bytes[0], &big, 2);
+  stored.bytes[4] = std::byte{63};  // the first block's scale
+  EXPECT_EQ(pack(stored.view(), PackMode::kKeep, pool).format, WeightFormat::kQ8Sub);
 }
 
 TEST(Pack, LargeQ4ScalesDoNotOverflowTheMinimum) {

@@ -98,6 +98,23 @@ void put_q5(DType type, const std::byte* block, int lane, std::byte* out) {
   put_sub(q, scale, scale, minimum, lane, out);
 }
 
+// Q4_K → kQ4: eight blocks of 32, each with one scale.
+void put_q4_k(const std::byte* super, int lane, std::byte* out) {
+  SubBlocks blocks;
+  decode_sub_blocks(DType::kQ4_K, super, blocks);
+  for (int b = 0; b < 8; ++b, out += kQ4Bytes) {
+    put_half(out, lane, f16_from_f32(blocks.scale[2 * b]));
+    put_half(out + 32, lane, f16_from_f32(blocks.minimum[b]));
+    const std::int8_t* q = blocks.q + 32 * b;
+    for (int j = 0; j < 4; ++j) {
+      for (int i = 0; i < 4; ++i) {
+        out[64 + 64 * j + 4 * lane + i] =
+            static_cast<std::byte>(q[8 * j + i] | q[8 * j + 4 + i] << 4);
+      }
+    }
+  }
+}
+
 void put_k_quant(DType type, const std::byte* super, int lane, std::byte* out) {
   SubBlocks blocks;
   decode_sub_blocks(type, super, blocks);
@@ -112,7 +129,9 @@ void put_quantised_row(DType type, WeightFormat format, const std::byte* row, st
   const DTypeInfo& info = dtype_info(type);
   for (std::int64_t i = 0; i < k; i += info.block_size, row += info.block_bytes) {
     const std::int64_t block = i / kBlock;
-    if (format == WeightFormat::kQ4) {
+    if (format == WeightFormat::kQ4 && type == DType::kQ4_K) {
+      put_q4_k(row, lane, panel + block * kQ4Bytes);
+    } else if (format == WeightFormat::kQ4) {
       put_q4(type, row, lane, panel + block * kQ4Bytes);
     } else if (format == WeightFormat::kQ8) {
       put_q8(type, row, lane, panel + block * kQ8Bytes);
@@ -131,6 +150,30 @@ bool minimum_fits(const TensorView& matrix) {
     if (std::fabs(f32_from_f16(half_bits(matrix.data + b * 18))) > 8188.0f) return false;
   }
   return true;
+}
+
+// Whether halves hold the scales of a Q4_K matrix: none is too large, and the largest is no
+// subnormal, so that what small ones lose is less than what rounding takes from large ones.
+bool scales_fit_half(const TensorView& matrix) {
+  const DTypeInfo& info = dtype_info(DType::kQ4_K);
+  const std::int64_t supers = matrix.rows() * matrix.columns() / info.block_size;
+  float largest = 0.0f, minimum = 0.0f;
+  SubBlocks blocks;
+  for (std::int64_t s = 0; s < supers; ++s) {
+    decode_sub_blocks(DType::kQ4_K, matrix.data + s * info.block_bytes, blocks);
+    for (const float scale : blocks.scale) largest = std::max(largest, std::fabs(scale));
+    for (const float value : blocks.minimum) minimum = std::max(minimum, std::fabs(value));
+  }
+  return largest >= 0x1p-14f && largest <= 65504.0f && minimum <= 65504.0f;
+}
+
+// The integer formats with fewer bits hold only what halves can scale.
+WeightFormat fitting_format(const TensorView& matrix, WeightFormat format) {
+  if (format != WeightFormat::kQ4) return format;
+  const DType type = matrix.info->dtype;
+  if (type == DType::kQ4_0 && !minimum_fits(matrix)) return WeightFormat::kQ8;
+  if (type == DType::kQ4_K && !scales_fit_half(matrix)) return WeightFormat::kQ8Sub;
+  return format;
 }
 
 }  // namespace
@@ -154,7 +197,8 @@ WeightFormat packed_format(DType stored, PackMode mode) {
     case DType::kF16: return mode == PackMode::kBF16 ? WeightFormat::kBF16 : WeightFormat::kF16;
     case DType::kBF16: return WeightFormat::kBF16;
     case DType::kQ4_0:
-    case DType::kQ4_1: return WeightFormat::kQ4;
+    case DType::kQ4_1:
+    case DType::kQ4_K: return WeightFormat::kQ4;
     case DType::kQ8_0: return WeightFormat::kQ8;
     default: return WeightFormat::kQ8Sub;
   }
@@ -165,10 +209,7 @@ PackedMatrix pack(const TensorView& matrix, PackMode mode, ThreadPool& pool) {
   PackedMatrix packed;
   packed.outputs = matrix.rows();
   packed.k = matrix.columns();
-  packed.format = packed_format(type, mode);
-  if (type == DType::kQ4_0 && packed.format == WeightFormat::kQ4 && !minimum_fits(matrix)) {
-    packed.format = WeightFormat::kQ8;
-  }
+  packed.format = fitting_format(matrix, packed_format(type, mode));
   packed.panel_bytes = panel_bytes(packed.format, packed.k);
   packed.data = AlignedBuffer(packed.panels() * packed.panel_bytes);
   const bool decoded = activation_of(packed.format) != ActivationKind::kInt8;

@@ -1,6 +1,6 @@
 // A weight matrix [outputs, k] packed once at load for the kernels: panels of 16 outputs, K inside,
 // the same layout for every instruction set and every number of rows. Missing outputs of the last
-// panel are zero.
+// panel are zero. Q4_K becomes kQ4 where halves hold its scales.
 //
 //   kF32    [k][16] f32
 //   kF16    [k][16] half

@@ -10,5 +10,6 @@ void prepare_bf16_avx512(const float* x, std::int64_t rows, std::int64_t k, std:
 void multiply_bf16_avx512(const MatmulArgs& args);
 void multiply_q4_avx512(const MatmulArgs& args);
 void multiply_q8_avx512(const MatmulArgs& args);
+void multiply_q8sub_avx512(const MatmulArgs& args);
 
 }  // namespace quern::kernels

@@ -54,8 +54,9 @@ QUERN_INLINE void store(const __m256 (&acc)[R][2], float* out) {
 }
 
 struct Q4Kernel {
-  template <int R, bool kFirst>
-  QUERN_INLINE void tile(const std::byte* w, const std::byte* x, std::int64_t stride,
+  static constexpr int kRows = 4, kPanels = 1;
+  template <int R, int P, bool kFirst>
+  QUERN_INLINE void tile(const std::byte* w, std::int64_t, const std::byte* x, std::int64_t stride,
                          std::int64_t k, float* out) {
     const __m256i ones = _mm256_set1_epi16(1), mask = _mm256_set1_epi8(15);
     __m256 acc[R][2];
@@ -114,8 +115,9 @@ QUERN_INLINE void add_quads(const std::byte* quads, const std::byte* x, std::int
 }
 
 struct Q8Kernel {
-  template <int R, bool kFirst>
-  QUERN_INLINE void tile(const std::byte* w, const std::byte* x, std::int64_t stride,
+  static constexpr int kRows = 4, kPanels = 1;
+  template <int R, int P, bool kFirst>
+  QUERN_INLINE void tile(const std::byte* w, std::int64_t, const std::byte* x, std::int64_t stride,
                          std::int64_t k, float* out) {
     __m256 acc[R][2];
     zero(acc);
@@ -137,8 +139,9 @@ struct Q8Kernel {
 };
 
 struct Q8SubKernel {
-  template <int R, bool kFirst>
-  QUERN_INLINE void tile(const std::byte* w, const std::byte* x, std::int64_t stride,
+  static constexpr int kRows = 4, kPanels = 1;
+  template <int R, int P, bool kFirst>
+  QUERN_INLINE void tile(const std::byte* w, std::int64_t, const std::byte* x, std::int64_t stride,
                          std::int64_t k, float* out) {
     __m256 acc[R][2];
     zero(acc);
@@ -180,8 +183,9 @@ struct F16Weights {
 
 template <typename Weights>
 struct FloatKernel {
-  template <int R, bool kFirst>
-  QUERN_INLINE void tile(const std::byte* w, const std::byte* x, std::int64_t stride,
+  static constexpr int kRows = 4, kPanels = 1;
+  template <int R, int P, bool kFirst>
+  QUERN_INLINE void tile(const std::byte* w, std::int64_t, const std::byte* x, std::int64_t stride,
                          std::int64_t k, float* out) {
     __m256 acc[R][2];
     zero(acc);
@@ -201,8 +205,9 @@ struct FloatKernel {
 
 // A 32-bit lane holds the bf16 pair k, k+1: shifting up widens the first, masking the second.
 struct Bf16Kernel {
-  template <int R, bool kFirst>
-  QUERN_INLINE void tile(const std::byte* w, const std::byte* x, std::int64_t stride,
+  static constexpr int kRows = 4, kPanels = 1;
+  template <int R, int P, bool kFirst>
+  QUERN_INLINE void tile(const std::byte* w, std::int64_t, const std::byte* x, std::int64_t stride,
                          std::int64_t k, float* out) {
     const __m256i high = _mm256_set1_epi32(static_cast<int>(0xFFFF0000u));
     __m256 acc[R][2];

@@ -1,5 +1,6 @@
 // Matmul on AVX-512 with VNNI and BF16 (Zen 4, Cooper Lake, Sapphire Rapids): tiles of up to 4 rows
-// × 16 outputs, one register a row. vpdpbusd multiplies unsigned weights with signed activations
+// × 32 outputs: a broadcast activation serves two registers of weights, since at one each the load
+// ports would bind. vpdpbusd multiplies unsigned weights with signed activations
 // into 32-bit sums; int8 weights are made unsigned by adding 128 and the sums start at −128·Σx.
 // Integer sums are exact and the float order is that of the AVX2 kernels: the same bits. vdpbf16ps
 // rounds differently from an f32 fma, so bf16 weights agree within tolerance only.
@@ -31,98 +32,194 @@ QUERN_INLINE __m512i quad(const Int8Block* x, int index) {
   return _mm512_set1_epi32(value);
 }
 
-template <int R>
-QUERN_INLINE void store(const __m512 (&acc)[R], float* out) {
-  QUERN_UNROLL for (int r = 0; r < R; ++r) _mm512_storeu_ps(out + r * kPanel, acc[r]);
+QUERN_INLINE __m512 load_float(const std::byte* p) {
+  return _mm512_loadu_ps(reinterpret_cast<const float*>(p));
+}
+
+template <int R, int P>
+using Accumulators = __m512[R][P];
+
+template <int R, int P>
+QUERN_INLINE void zero(Accumulators<R, P>& acc) {
+  QUERN_UNROLL for (int r = 0; r < R; ++r) {
+    QUERN_UNROLL for (int p = 0; p < P; ++p) acc[r][p] = _mm512_setzero_ps();
+  }
+}
+
+template <int R, int P>
+QUERN_INLINE void store(const Accumulators<R, P>& acc, float* out) {
+  QUERN_UNROLL for (int r = 0; r < R; ++r) {
+    QUERN_UNROLL for (int p = 0; p < P; ++p) {
+      _mm512_storeu_ps(out + (r * P + p) * kPanel, acc[r][p]);
+    }
+  }
 }
 
 struct Q4Kernel {
-  template <int R, bool kFirst>
-  QUERN_INLINE void tile(const std::byte* w, const std::byte* x, std::int64_t stride,
-                         std::int64_t k, float* out) {
+  static constexpr int kRows = 4, kPanels = 2;
+  template <int R, int P, bool kFirst>
+  QUERN_INLINE void tile(const std::byte* w, std::int64_t panel_bytes, const std::byte* x,
+                         std::int64_t stride, std::int64_t k, float* out) {
     const __m512i mask = _mm512_set1_epi8(15);
-    __m512 acc[R];
-    QUERN_UNROLL for (int r = 0; r < R; ++r) acc[r] = _mm512_setzero_ps();
+    Accumulators<R, P> acc;
+    zero(acc);
     for (std::int64_t b = 0; b < k / kBlock; ++b, w += 320) {
-      if (kFirst) prefetch(w, 5);
-      __m512i sum[R];
-      QUERN_UNROLL for (int r = 0; r < R; ++r) sum[r] = _mm512_setzero_si512();
+      __m512i sum[R][P];
+      QUERN_UNROLL for (int p = 0; p < P; ++p) {
+        if (kFirst) prefetch(w + p * panel_bytes, 5);
+        QUERN_UNROLL for (int r = 0; r < R; ++r) sum[r][p] = _mm512_setzero_si512();
+      }
       QUERN_UNROLL for (int j = 0; j < 4; ++j) {
-        const __m512i packed = load(w + 64 + 64 * j);
-        const __m512i low = _mm512_and_si512(packed, mask);
-        const __m512i high = _mm512_and_si512(_mm512_srli_epi16(packed, 4), mask);
+        __m512i low[P], high[P];
+        QUERN_UNROLL for (int p = 0; p < P; ++p) {
+          const __m512i packed = load(w + p * panel_bytes + 64 + 64 * j);
+          low[p] = _mm512_and_si512(packed, mask);
+          high[p] = _mm512_and_si512(_mm512_srli_epi16(packed, 4), mask);
+        }
         QUERN_UNROLL for (int r = 0; r < R; ++r) {
           const Int8Block* xr = block_of(x, stride, r, b);
-          sum[r] = _mm512_dpbusd_epi32(sum[r], low, quad(xr, 2 * j));
-          sum[r] = _mm512_dpbusd_epi32(sum[r], high, quad(xr, 2 * j + 1));
+          const __m512i first = quad(xr, 2 * j), second = quad(xr, 2 * j + 1);
+          QUERN_UNROLL for (int p = 0; p < P; ++p) {
+            sum[r][p] = _mm512_dpbusd_epi32(sum[r][p], low[p], first);
+            sum[r][p] = _mm512_dpbusd_epi32(sum[r][p], high[p], second);
+          }
         }
       }
-      const __m512 d = load_half(w), minimum = load_half(w + 32);
-      QUERN_UNROLL for (int r = 0; r < R; ++r) {
-        const Int8Block* xr = block_of(x, stride, r, b);
-        const __m512 scale = _mm512_mul_ps(d, _mm512_set1_ps(xr->scale));
-        acc[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[r]), scale, acc[r]);
-        acc[r] = _mm512_fmadd_ps(minimum, _mm512_set1_ps(xr->scaled_sum), acc[r]);
+      QUERN_UNROLL for (int p = 0; p < P; ++p) {
+        const __m512 d = load_half(w + p * panel_bytes);
+        const __m512 minimum = load_half(w + p * panel_bytes + 32);
+        QUERN_UNROLL for (int r = 0; r < R; ++r) {
+          const Int8Block* xr = block_of(x, stride, r, b);
+          const __m512 scale = _mm512_mul_ps(d, _mm512_set1_ps(xr->scale));
+          acc[r][p] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[r][p]), scale, acc[r][p]);
+          acc[r][p] = _mm512_fmadd_ps(minimum, _mm512_set1_ps(xr->scaled_sum), acc[r][p]);
+        }
       }
     }
-    store(acc, out);
+    store<R, P>(acc, out);
   }
 };
 
-// Sums of `kQuads` quads of int8 weights, exact.
-template <int R, int kQuads>
-QUERN_INLINE void sum_quads(const std::byte* quads, const std::byte* x, std::int64_t stride,
-                            std::int64_t b, int first_quad, __m512i (&sum)[R]) {
+// Adds the products of `kQuads` quads of int8 weights to the sums, exactly.
+template <int R, int P, int kQuads>
+QUERN_INLINE void add_quads(const std::byte* quads, std::int64_t panel_bytes, const std::byte* x,
+                            std::int64_t stride, std::int64_t b, int first_quad,
+                            __m512i (&sum)[R][P]) {
   const __m512i flip = _mm512_set1_epi8(static_cast<char>(0x80));
   QUERN_UNROLL for (int q = first_quad; q < first_quad + kQuads; ++q) {
-    const __m512i weights = _mm512_xor_si512(load(quads + 64 * q), flip);  // w + 128, unsigned
+    __m512i weights[P];  // w + 128, unsigned
+    QUERN_UNROLL for (int p = 0; p < P; ++p) {
+      weights[p] = _mm512_xor_si512(load(quads + p * panel_bytes + 64 * q), flip);
+    }
     QUERN_UNROLL for (int r = 0; r < R; ++r) {
-      sum[r] = _mm512_dpbusd_epi32(sum[r], weights, quad(block_of(x, stride, r, b), q));
+      const __m512i activations = quad(block_of(x, stride, r, b), q);
+      QUERN_UNROLL for (int p = 0; p < P; ++p) {
+        sum[r][p] = _mm512_dpbusd_epi32(sum[r][p], weights[p], activations);
+      }
     }
   }
 }
 
 struct Q8Kernel {
-  template <int R, bool kFirst>
-  QUERN_INLINE void tile(const std::byte* w, const std::byte* x, std::int64_t stride,
-                         std::int64_t k, float* out) {
-    __m512 acc[R];
-    QUERN_UNROLL for (int r = 0; r < R; ++r) acc[r] = _mm512_setzero_ps();
+  static constexpr int kRows = 4, kPanels = 2;
+  template <int R, int P, bool kFirst>
+  QUERN_INLINE void tile(const std::byte* w, std::int64_t panel_bytes, const std::byte* x,
+                         std::int64_t stride, std::int64_t k, float* out) {
+    Accumulators<R, P> acc;
+    zero(acc);
     for (std::int64_t b = 0; b < k / kBlock; ++b, w += 544) {
-      if (kFirst) prefetch(w, 9);
-      __m512i sum[R];
-      QUERN_UNROLL for (int r = 0; r < R; ++r) {
-        sum[r] = _mm512_set1_epi32(-128 * block_of(x, stride, r, b)->sum);
+      __m512i sum[R][P];
+      QUERN_UNROLL for (int p = 0; p < P; ++p) {
+        if (kFirst) prefetch(w + p * panel_bytes, 9);
+        QUERN_UNROLL for (int r = 0; r < R; ++r) {
+          sum[r][p] = _mm512_set1_epi32(-128 * block_of(x, stride, r, b)->sum);
+        }
       }
-      sum_quads<R, 8>(w + 32, x, stride, b, 0, sum);
-      const __m512 d = load_half(w);
-      QUERN_UNROLL for (int r = 0; r < R; ++r) {
-        const __m512 scale = _mm512_mul_ps(d, _mm512_set1_ps(block_of(x, stride, r, b)->scale));
-        acc[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[r]), scale, acc[r]);
+      add_quads<R, P, 8>(w + 32, panel_bytes, x, stride, b, 0, sum);
+      QUERN_UNROLL for (int p = 0; p < P; ++p) {
+        const __m512 d = load_half(w + p * panel_bytes);
+        QUERN_UNROLL for (int r = 0; r < R; ++r) {
+          const __m512 scale = _mm512_mul_ps(d, _mm512_set1_ps(block_of(x, stride, r, b)->scale));
+          acc[r][p] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[r][p]), scale, acc[r][p]);
+        }
       }
     }
-    store(acc, out);
+    store<R, P>(acc, out);
+  }
+};
+
+// −128·Σx of quads [first, first + 4) of a row's block: what unsigned weights add too much.
+QUERN_INLINE __m512i half_offset(const Int8Block* x, int first) {
+  const __m128i q = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x->q + 4 * first));
+  const __m128i sums = _mm_dpbusd_epi32(_mm_setzero_si128(), _mm_set1_epi8(static_cast<char>(0x80)),
+                                        q);  // 128·Σ of each quad
+  const __m128i pairs = _mm_add_epi32(sums, _mm_shuffle_epi32(sums, 0x4E));
+  const __m128i total = _mm_add_epi32(pairs, _mm_shuffle_epi32(pairs, 0xB1));
+  return _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_broadcastd_epi32(total));
+}
+
+struct Q8SubKernel {
+  static constexpr int kRows = 4, kPanels = 2;
+  template <int R, int P, bool kFirst>
+  QUERN_INLINE void tile(const std::byte* w, std::int64_t panel_bytes, const std::byte* x,
+                         std::int64_t stride, std::int64_t k, float* out) {
+    Accumulators<R, P> acc;
+    zero(acc);
+    for (std::int64_t b = 0; b < k / kBlock; ++b, w += 704) {
+      if (kFirst) {
+        QUERN_UNROLL for (int p = 0; p < P; ++p) prefetch(w + p * panel_bytes, 11);
+      }
+      QUERN_UNROLL for (int half = 0; half < 2; ++half) {
+        __m512i sum[R][P];
+        QUERN_UNROLL for (int r = 0; r < R; ++r) {
+          sum[r][0] = half_offset(block_of(x, stride, r, b), 4 * half);
+          QUERN_UNROLL for (int p = 1; p < P; ++p) sum[r][p] = sum[r][0];
+        }
+        add_quads<R, P, 4>(w + 192, panel_bytes, x, stride, b, 4 * half, sum);
+        QUERN_UNROLL for (int p = 0; p < P; ++p) {
+          const __m512 s = load_float(w + p * panel_bytes + 64 * half);
+          QUERN_UNROLL for (int r = 0; r < R; ++r) {
+            const __m512 scale = _mm512_mul_ps(s, _mm512_set1_ps(block_of(x, stride, r, b)->scale));
+            acc[r][p] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[r][p]), scale, acc[r][p]);
+          }
+        }
+      }
+      QUERN_UNROLL for (int p = 0; p < P; ++p) {
+        const __m512 minimum = load_float(w + p * panel_bytes + 128);
+        QUERN_UNROLL for (int r = 0; r < R; ++r) {
+          acc[r][p] = _mm512_fmadd_ps(
+              minimum, _mm512_set1_ps(block_of(x, stride, r, b)->scaled_sum), acc[r][p]);
+        }
+      }
+    }
+    store<R, P>(acc, out);
   }
 };
 
 // A lane is the bf16 pair k, k+1 of one output; the row's pair is broadcast as one 32-bit word.
 struct Bf16Kernel {
-  template <int R, bool kFirst>
-  QUERN_INLINE void tile(const std::byte* w, const std::byte* x, std::int64_t stride,
-                         std::int64_t k, float* out) {
-    __m512 acc[R];
-    QUERN_UNROLL for (int r = 0; r < R; ++r) acc[r] = _mm512_setzero_ps();
+  static constexpr int kRows = 4, kPanels = 2;
+  template <int R, int P, bool kFirst>
+  QUERN_INLINE void tile(const std::byte* w, std::int64_t panel_bytes, const std::byte* x,
+                         std::int64_t stride, std::int64_t k, float* out) {
+    Accumulators<R, P> acc;
+    zero(acc);
     for (std::int64_t pair = 0; pair < (k + 1) / 2; ++pair, w += 64) {
-      if (kFirst) prefetch(w, 1);
-      const __m512i weights = load(w);
+      __m512i weights[P];
+      QUERN_UNROLL for (int p = 0; p < P; ++p) {
+        if (kFirst) prefetch(w + p * panel_bytes, 1);
+        weights[p] = load(w + p * panel_bytes);
+      }
       QUERN_UNROLL for (int r = 0; r < R; ++r) {
         int value;
         __builtin_memcpy(&value, x + r * stride + 4 * pair, 4);
         const __m512i pairs = _mm512_set1_epi32(value);
-        acc[r] = _mm512_dpbf16_ps(acc[r], (__m512bh)weights, (__m512bh)pairs);
+        QUERN_UNROLL for (int p = 0; p < P; ++p) {
+          acc[r][p] = _mm512_dpbf16_ps(acc[r][p], (__m512bh)weights[p], (__m512bh)pairs);
+        }
       }
     }
-    store(acc, out);
+    store<R, P>(acc, out);
   }
 };
 
@@ -130,6 +227,7 @@ struct Bf16Kernel {
 
 void multiply_q4_avx512(const MatmulArgs& args) { run_tiles<Q4Kernel>(args); }
 void multiply_q8_avx512(const MatmulArgs& args) { run_tiles<Q8Kernel>(args); }
+void multiply_q8sub_avx512(const MatmulArgs& args) { run_tiles<Q8SubKernel>(args); }
 void multiply_bf16_avx512(const MatmulArgs& args) { run_tiles<Bf16Kernel>(args); }
 
 void prepare_bf16_avx512(const float* x, std::int64_t rows, std::int64_t k, std::byte* out,

@@ -5,4 +5,5 @@
 #define multiply_bf16_avx512 multiply_bf16_avx512_simde
 #define multiply_q4_avx512 multiply_q4_avx512_simde
 #define multiply_q8_avx512 multiply_q8_avx512_simde
+#define multiply_q8sub_avx512 multiply_q8sub_avx512_simde
 #include "kernels/cpu/matmul_avx512.cpp"
