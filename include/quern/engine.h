@@ -113,7 +113,8 @@ class Engine {
 
   // The token ids that submit() would use. Any thread. Throws: Error.
   virtual std::vector<std::int32_t> tokenize(const Request& request) const = 0;
-  virtual std::string detokenize(const std::vector<std::int32_t>& ids) const = 0;  // valid UTF-8
+  // Valid UTF-8. Any thread. Throws: Error for an id outside the vocabulary.
+  virtual std::string detokenize(const std::vector<std::int32_t>& ids) const = 0;
 };
 
 }  // namespace quern

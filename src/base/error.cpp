@@ -29,6 +29,8 @@ std::string fill(std::string_view pattern, const std::vector<ErrorField>& fields
     }
     if (!found) text += pattern.substr(open, close - open + 1);
     pattern.remove_prefix(close + 1);
+    // A value that is a sentence of its own brings its full stop along.
+    if (found && text.ends_with('.') && pattern.starts_with('.')) pattern.remove_prefix(1);
   }
   text += pattern;
   return text;

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/errors/base.h"
+#include "base/errors/cli.h"
 
 namespace quern {
 namespace {
@@ -15,6 +16,13 @@ TEST(Error, FillsTheTemplateAndKeepsFields) {
   EXPECT_EQ(error.message(), "--page-size: '3' is not a valid value. Allowed: 16, 32.");
   EXPECT_EQ(error.field("value"), "3");
   EXPECT_EQ(error.field("nosuch"), "");
+}
+
+TEST(Error, DoublesNoFullStop) {
+  EXPECT_EQ(Error(errors::kUnexpectedFailure, {{"what", "It broke."}}).message(),
+            "An unexpected failure: It broke.");
+  EXPECT_EQ(Error(errors::kUnexpectedFailure, {{"what", "it broke"}}).message(),
+            "An unexpected failure: it broke.");
 }
 
 TEST(Error, MessageIsValidUtf8WhateverTheFieldsHold) {

@@ -31,7 +31,8 @@ struct TokenizerSource {
   std::string chat_template;  // "" where there is none
   bool add_bos = false;
   std::int32_t bos_token_id = -1;
-  std::string origin;  // file, for messages
+  std::optional<std::string> bos_token;  // its text, for the chat template
+  std::string origin;                    // file, for messages
 };
 
 // generation_config.json, or what a GGUF says of it. Unset fields are left to the engine.

@@ -272,8 +272,14 @@ TEST(Checkpoint, ReadsTokenizerConfig) {
                          "t", source);
   EXPECT_TRUE(source.add_bos);
   EXPECT_EQ(source.chat_template, "D");
+  EXPECT_EQ(source.bos_token, std::nullopt);
+  parse_tokenizer_config(R"({"bos_token": "<s>"})", "t", source);
+  EXPECT_EQ(source.bos_token, "<s>");
+  parse_tokenizer_config(R"({"bos_token": {"content": "<b>", "lstrip": false}})", "t", source);
+  EXPECT_EQ(source.bos_token, "<b>");
   for (const char* text : {R"({"chat_template": 1})", R"({"chat_template": [1]})",
-                           R"({"chat_template": [{"name": "a"}]})", R"({"add_bos_token": 1})"}) {
+                           R"({"chat_template": [{"name": "a"}]})", R"({"add_bos_token": 1})",
+                           R"({"bos_token": 1})", R"({"bos_token": {}})"}) {
     EXPECT_THROW(parse_tokenizer_config(text, "t", source), Error) << text;
   }
   const fs::path folder = scratch();

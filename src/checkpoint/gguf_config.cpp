@@ -287,6 +287,9 @@ TokenizerSource gguf_tokenizer(const GgufHeader& header, const ModelConfig& conf
   source.merges = string_array(fields, "merges");
   source.add_bos = fields.boolean("add_bos_token").value_or(false);
   source.bos_token_id = config.bos_token_id;
+  if (const auto id = static_cast<std::size_t>(config.bos_token_id); id < source.tokens.size()) {
+    source.bos_token = source.tokens[id];
+  }
   source.chat_template = GgufFields(header, "tokenizer.").string("chat_template").value_or("");
   return source;
 }

@@ -201,6 +201,7 @@ TEST(GgufConfig, ReadsLlama) {
   EXPECT_EQ(config.bos_token_id, 0);
   EXPECT_THAT(config.eos_token_ids, ElementsAre(1, 2));
   EXPECT_EQ(gguf_tokenizer(header, config).tokens.size(), 4u);
+  EXPECT_EQ(gguf_tokenizer(header, config).bos_token, "<s>");
   EXPECT_EQ(gguf_generation(header).temperature, 0.5);
 }
 

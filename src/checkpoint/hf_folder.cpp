@@ -32,6 +32,16 @@ std::string chat_template_of(const ConfigFields& fields) {
   return chosen == nullptr ? "" : *chosen;
 }
 
+// A text, or the object of an added token.
+std::optional<std::string> bos_token_of(const ConfigFields& fields) {
+  const json* value = fields.find({"bos_token"});
+  if (value == nullptr) return std::nullopt;
+  const json* text = value;
+  if (value->is_object() && value->contains("content")) text = &value->at("content");
+  if (!text->is_string()) fields.invalid("bos_token", *value, "a string or an added token");
+  return text->get<std::string>();
+}
+
 }  // namespace
 
 void parse_tokenizer_config(std::string_view text, const std::string& file,
@@ -40,6 +50,7 @@ void parse_tokenizer_config(std::string_view text, const std::string& file,
   const json root = parse_json_object(text, file);
   const ConfigFields fields({&root}, kNone, file, "the tokenizer");
   source.add_bos = fields.boolean({"add_bos_token"}).value_or(false);
+  source.bos_token = bos_token_of(fields);
   source.chat_template = chat_template_of(fields);
 }
 

@@ -3,7 +3,6 @@
 
 #include <cstdio>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -14,11 +13,24 @@
 #include "engine/benchmark.h"
 
 namespace quern::cli {
+namespace {
+
+std::string read_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text;
+  char bytes[65536];
+  while (file.read(bytes, sizeof bytes) || file.gcount() > 0) {
+    text.append(bytes, static_cast<size_t>(file.gcount()));
+  }
+  // A folder opens and cannot be read.
+  if (!file.is_open() || file.bad()) throw Error(errors::kFileUnreadable, {{"file", path}});
+  return text;
+}
+
+}  // namespace
 
 int bench_perplexity_command(const Options& options) {
-  std::ifstream file(options.file, std::ios::binary);
-  const std::string text((std::istreambuf_iterator<char>(file)), {});
-  if (!file) throw Error(errors::kFileUnreadable, {{"file", options.file}});
+  const std::string text = read_text(options.file);
   Progress progress("Loading");
   EngineOptions engine_options = options.engine;
   engine_options.on_progress = progress.callback();

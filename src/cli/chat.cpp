@@ -79,7 +79,9 @@ class Terminal {
   Terminal()
       : edit_(el_init("quern", stdin, stdout, stderr), el_end),
         history_(history_init(), history_end) {
-    if (!edit_ || !history_) throw Error(errors::kOutOfMemory, {{"what", "editing"}, {"bytes", 0}});
+    if (!edit_ || !history_) {
+      throw Error(errors::kOutOfMemory, {{"what", "editing"}, {"bytes", "the needed"}});
+    }
     HistEvent event;
     history(history_.get(), &event, H_SETSIZE, 1000);
     el_set(

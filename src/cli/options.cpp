@@ -1,6 +1,7 @@
 #include "cli/options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
@@ -125,13 +126,19 @@ std::vector<std::string> commands_of(const CLI::App* app) {
 }
 
 // Refuses what CLI11 could not place: a mistyped flag, a mistyped command, one word too many.
-void refuse_extras(const CLI::App* app) {
+// Words behind the separator `--` are no flags and no commands, and mean the `chosen` command.
+void refuse_extras(const CLI::App* app, const CLI::App* chosen,
+                   const std::vector<std::string>& behind_separator) {
   std::vector<std::string> extras = app->remaining();
   std::erase(extras, "--");  // CLI11 keeps the separator among them
   if (extras.empty()) return;
   const std::string help = "see `" + full_name(app) + " --help`";
+  const auto is_behind = [&](const std::string& word) {
+    return std::find(behind_separator.begin(), behind_separator.end(), word) !=
+           behind_separator.end();
+  };
   for (const std::string& extra : extras) {
-    if (extra.size() < 2 || extra[0] != '-') continue;
+    if (extra.size() < 2 || extra[0] != '-' || is_behind(extra)) continue;
     const std::string flag = extra.substr(0, extra.find('='));
     throw Error(errors::kUnknownFlag, {{"flag", flag},
                                        {"command", full_name(app)},
@@ -140,16 +147,40 @@ void refuse_extras(const CLI::App* app) {
                                        {"hint", help}});
   }
   const std::vector<std::string> commands = commands_of(app);
-  if (!commands.empty()) {
+  const bool behind = is_behind(extras[0]);
+  if (!commands.empty() && !behind) {
     throw Error(errors::kUnknownCommand, {{"word", extras[0]},
                                           {"command", full_name(app)},
                                           {"suggestion", did_you_mean(extras[0], commands)},
                                           {"hint", help}});
   }
+  const bool late_flag = behind && extras[0].starts_with('-');
   throw Error(errors::kUnexpectedArgument,
               {{"argument", extras[0]},
-               {"command", full_name(app)},
-               {"hint", "words that belong together stand in quotes; " + help}});
+               {"command", full_name(behind ? chosen : app)},
+               {"hint", (late_flag ? "flags stand before the `--`; "
+                                   : "words that belong together stand in quotes; ") +
+                            help}});
+}
+
+// The parser's own refusals, since values are checked here: a switch that got a value which is not
+// true or false, or a flag at the end without its value.
+[[noreturn]] void refuse_unparsed(const std::vector<std::string>& arguments,
+                                  const std::vector<Declared>& commands) {
+  const auto end = std::find(arguments.begin(), arguments.end(), "--");
+  for (auto it = arguments.begin(); it != end; ++it) {
+    const size_t equals = it->find('=');
+    if (equals == it->npos || equals + 1 == it->size()) continue;
+    const std::string flag = it->substr(0, equals);
+    for (const Declared& declared : commands) {
+      const CLI::Option* option =
+          declared.app->parsed() ? declared.app->get_option_no_throw(flag) : nullptr;
+      if (option == nullptr || option->get_expected_max() > 0) continue;
+      refuse(flag, it->substr(equals + 1), "no value, true or false");
+    }
+  }
+  const std::string last = end == arguments.begin() ? "the last flag" : *std::prev(end);
+  throw Error(errors::kMissingFlagValue, {{"flag", last.substr(0, last.find('='))}});
 }
 
 // What must be there beside the flags.
@@ -230,9 +261,7 @@ CommandLine parse_command_line(const std::vector<std::string>& given) {
     line.text = "quern " QUERN_VERSION "\n";
     return line;
   } catch (const CLI::ParseError&) {
-    // Values are ours to check, so what is left is a flag at the end without its value.
-    throw Error(errors::kMissingFlagValue,
-                {{"flag", arguments.empty() ? "the last flag" : arguments.back()}});
+    refuse_unparsed(arguments, commands);
   }
   const CLI::App* chosen = &program;
   for (const Declared& declared : commands) {
@@ -240,7 +269,11 @@ CommandLine parse_command_line(const std::vector<std::string>& given) {
     chosen = declared.app;
     line.command = declared.command;
   }
-  for (const CLI::App* app = chosen; app != nullptr; app = app->get_parent()) refuse_extras(app);
+  const auto separator = std::find(arguments.begin(), arguments.end(), "--");
+  const std::vector<std::string> behind(separator, arguments.end());
+  for (const CLI::App* app = chosen; app != nullptr; app = app->get_parent()) {
+    refuse_extras(app, chosen, behind);
+  }
   if (line.command == Command::kNone) {
     throw Error(errors::kMissingCommand, {{"command", full_name(chosen)},
                                           {"commands", join(commands_of(chosen))},

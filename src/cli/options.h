@@ -3,6 +3,7 @@
 // defaults are SGLang's.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -10,19 +11,26 @@
 
 #include "base/error.h"
 #include "quern/engine.h"
+#include "server/http_server.h"
 
 namespace quern::cli {
+
+constexpr std::int64_t whole_seconds(std::chrono::milliseconds time) {
+  return std::chrono::duration_cast<std::chrono::seconds>(time).count();
+}
 
 struct Options {
   EngineOptions engine;  // --model … --threads
 
   // serve
-  std::string host = "127.0.0.1";
-  std::int64_t port = 30000;                       // 0: any free one
-  std::string api_key;                             // "": every route is open
-  std::int64_t max_body_bytes = 32 * 1024 * 1024;  // of one HTTP request
-  std::int64_t idle_timeout_s = 60;                // of a connection
-  std::int64_t drain_timeout_s = 30;               // for running requests after SIGTERM
+  std::string host = server::ServerOptions().host;
+  std::int64_t port = server::ServerOptions().port;  // 0: any free one
+  std::string api_key;                               // "": every route is open
+  // Of one HTTP request.
+  std::int64_t max_body_bytes = static_cast<std::int64_t>(server::ServerOptions().max_body_bytes);
+  std::int64_t idle_timeout_s = whole_seconds(server::ServerOptions().idle_timeout);
+  // For running requests after SIGTERM.
+  std::int64_t drain_timeout_s = whole_seconds(server::ServerOptions().drain_limit);
 
   // every command
   std::string model;  // as an argument without a flag; ends in engine.model_path

@@ -168,7 +168,39 @@ TEST(CommandLine, RefusesWhatIsMissingOrTooMuch) {
   expect_refused({"generate", "Hello", "there"}, errors::kUnexpectedArgument,
                  "`quern generate` does not expect the argument 'there'.");
   expect_refused({"serve", "--port"}, errors::kMissingFlagValue, "--port needs a value.");
+  expect_refused({"generate", "hi", "--temperature="}, errors::kMissingFlagValue,
+                 "--temperature needs a value.");
   EXPECT_EQ(refusal({})->id(), errors::kMissingCommand);
+}
+
+TEST(CommandLine, NamesTheSwitchThatGotAValue) {
+  expect_refused({"generate", "--raw=foo", "hi"}, errors::kInvalidFlagValue,
+                 "--raw: 'foo' is not a valid value. Allowed: no value, true or false.");
+  expect_refused({"explain", "--list", "--json=q", "x"}, errors::kInvalidFlagValue,
+                 "--json: 'q' is not a valid value. Allowed: no value, true or false.");
+  EXPECT_TRUE(parse_command_line({"generate", "--raw=true", "hi"}).options.raw);
+}
+
+TEST(CommandLine, TakesNoFlagsBehindTheSeparator) {
+  expect_refused({"generate", "--", "x", "--max-tokens", "2"}, errors::kUnexpectedArgument,
+                 "`quern generate` does not expect the argument '--max-tokens'.");
+  expect_refused({"chat", "--", "--top-p"}, errors::kUnexpectedArgument,
+                 "`quern chat` does not expect the argument '--top-p'.");
+  expect_refused({"generate", "--max-token", "--", "x"}, errors::kUnknownFlag,
+                 "--max-token is not a flag of `quern generate`; did you mean --max-tokens?");
+}
+
+TEST(CommandLine, HasTheServersDefaults) {
+  const Options options;
+  const server::ServerOptions server;
+  EXPECT_EQ(options.host, server.host);
+  EXPECT_EQ(options.port, server.port);
+  EXPECT_EQ(options.max_body_bytes, 32 * 1024 * 1024);
+  EXPECT_EQ(server.max_body_bytes, 32u * 1024 * 1024);
+  EXPECT_EQ(options.idle_timeout_s, 60);
+  EXPECT_EQ(server.idle_timeout, std::chrono::seconds(60));
+  EXPECT_EQ(options.drain_timeout_s, 30);
+  EXPECT_EQ(server.drain_limit, std::chrono::seconds(30));
 }
 
 TEST(CommandLine, RefusesValuesOutOfRange) {

@@ -165,7 +165,7 @@ double measure_read_bandwidth(ThreadPool& pool) {
 
 Perplexity measure_perplexity(LoadedModel& loaded, std::string_view text) {
   const auto ids = loaded.tokenizer->encode(text, false);
-  if (ids.size() < 2) throw Error(errors::kPromptEmpty);
+  if (ids.size() < 2) throw Error(errors::kPerplexityTextTooShort, {{"tokens", ids.size()}});
   const auto vocab = static_cast<size_t>(loaded.info.vocab);
   const auto count = static_cast<std::int64_t>(ids.size());
   const std::int64_t window =
@@ -194,7 +194,7 @@ Perplexity measure_perplexity(LoadedModel& loaded, std::string_view text) {
     }
   }
   if (!std::isfinite(loss)) {
-    throw Error(errors::kNumericFault, {{"step", predicted}, {"position", predicted}});
+    throw Error(errors::kPerplexityNotFinite, {{"tokens", predicted}});
   }
   return {std::exp(loss / static_cast<double>(predicted)), count};
 }

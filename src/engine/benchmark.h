@@ -36,8 +36,8 @@ struct Perplexity {
   std::int64_t tokens = 0;  // of the text; one fewer is predicted in each window of the context
 };
 
-// Teacher-forced over windows of the context length. Throws: kPromptEmpty for fewer than 2 tokens,
-// kNumericFault.
+// Teacher-forced over windows of the context length. Throws: kPerplexityTextTooShort for
+// fewer than 2 tokens, kPerplexityNotFinite.
 Perplexity measure_perplexity(LoadedModel& loaded, std::string_view text);
 
 }  // namespace quern::engine

@@ -126,21 +126,26 @@ class EngineImpl final : public Engine {
       ids = loaded_.tokenizer->encode(loaded_.chat_template->render(*request.messages, {}));
     } else {
       ids = *request.token_ids;
-      for (size_t i = 0; i < ids.size(); ++i) {
-        if (ids[i] >= 0 && ids[i] < loaded_.info.vocab) continue;
-        throw Error(errors::kTokenIdOutOfRange,
-                    {{"id", ids[i]}, {"position", i}, {"last", loaded_.info.vocab - 1}});
-      }
+      check_ids(ids);
     }
-    if (ids.empty()) throw Error(errors::kPromptEmpty, {{"param", "prompt"}});
+    if (ids.empty()) throw Error(errors::kPromptEmpty);
     return ids;
   }
 
   std::string detokenize(const std::vector<std::int32_t>& ids) const override {
+    check_ids(ids);
     return text::decode(*loaded_.tokenizer, ids);
   }
 
  private:
+  void check_ids(const std::vector<std::int32_t>& ids) const {
+    for (size_t i = 0; i < ids.size(); ++i) {
+      if (ids[i] >= 0 && ids[i] < loaded_.info.vocab) continue;
+      throw Error(errors::kTokenIdOutOfRange,
+                  {{"id", ids[i]}, {"position", i}, {"last", loaded_.info.vocab - 1}});
+    }
+  }
+
   void check_length(std::int64_t tokens) const {
     if (tokens >= loaded_.info.context_length) {
       throw Error(errors::kContextLengthExceeded,

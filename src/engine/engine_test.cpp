@@ -296,6 +296,15 @@ TEST(Engine, TextPromptsAndChatsBecomeTokens) {
   text.prompt = "a<|endoftext|>b";
   EXPECT_EQ(engine->tokenize(text), (std::vector<std::int32_t>{68, 0, 69}));
   EXPECT_EQ(engine->detokenize({68, 0, 69}), "ab");
+  for (const std::int32_t id : {-1, 512}) {
+    try {
+      engine->detokenize({68, id});
+      ADD_FAILURE() << id;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.id(), errors::kTokenIdOutOfRange);
+      EXPECT_EQ(error.field("position"), "1");
+    }
+  }
   EXPECT_TRUE(engine->info().has_chat_template);
 }
 

@@ -20,7 +20,8 @@ std::uint64_t mix(std::uint64_t x) {
   return x ^ x >> 31;
 }
 
-void require(bool fine, std::string_view param, std::string_view expected, double actual) {
+template <typename T>
+void require(bool fine, std::string_view param, std::string_view expected, const T& actual) {
   if (fine) return;
   throw Error(errors::kSamplingParamInvalid,
               {{"param", param}, {"expected", expected}, {"actual", actual}});
@@ -35,13 +36,12 @@ double counter_uniform(std::uint64_t seed, std::uint64_t counter) {
 void Sampler::check(const SamplingParams& p) {
   require(std::isfinite(p.temperature) && p.temperature >= 0, "temperature", "0 or more",
           p.temperature);
-  require(p.top_k >= -1, "top_k", "-1 or more", static_cast<double>(p.top_k));
-  require(p.top_p >= 0 && p.top_p <= 1, "top_p", "from 0 to 1", p.top_p);
+  require(p.top_k >= -1, "top_k", "-1 or more", p.top_k);
+  require(p.top_p > 0 && p.top_p <= 1, "top_p", "above 0 and at most 1", p.top_p);
   require(p.min_p >= 0 && p.min_p <= 1, "min_p", "from 0 to 1", p.min_p);
-  require(p.max_tokens == -1 || p.max_tokens >= 1, "max_tokens", "1 or more",
-          static_cast<double>(p.max_tokens));
+  require(p.max_tokens == -1 || p.max_tokens >= 1, "max_tokens", "1 or more", p.max_tokens);
   for (const std::string& stop : p.stop) {
-    require(!stop.empty(), "stop", "a text that is not empty", 0);
+    require(!stop.empty(), "stop", "a text that is not empty", "empty");
   }
 }
 
@@ -58,7 +58,7 @@ std::optional<std::int32_t> Sampler::sample(std::span<const float> logits,
     }
   }
   if (!std::isfinite(most)) return std::nullopt;
-  if (params.temperature < kGreedyBelow || params.top_k == 1 || params.top_p == 0) return best;
+  if (params.temperature < kGreedyBelow || params.top_k == 1) return best;
 
   candidates_.clear();
   const auto temperature = static_cast<float>(params.temperature);

@@ -27,7 +27,7 @@ std::map<std::int32_t, int> draw(const SamplingParams& params, int count,
 TEST(Sampler, GreedyTakesTheBestAndTheLowestIdAmongEquals) {
   Sampler sampler;
   for (SamplingParams params : {SamplingParams{.temperature = 0}, SamplingParams{.top_k = 1},
-                                SamplingParams{.temperature = 1e-10}, SamplingParams{.top_p = 0}}) {
+                                SamplingParams{.temperature = 1e-10}}) {
     EXPECT_EQ(sampler.sample(kLogits, params, 1, 1), 1);
   }
 }
@@ -94,9 +94,29 @@ TEST(Sampler, RefusesParametersOutOfRange) {
   EXPECT_TRUE(refused({.temperature = std::numeric_limits<double>::infinity()}));
   EXPECT_TRUE(refused({.top_k = -2}));
   EXPECT_TRUE(refused({.top_p = 1.0001}));
+  EXPECT_TRUE(refused({.top_p = 0}));
+  EXPECT_FALSE(refused({.top_p = 1e-9}));
   EXPECT_TRUE(refused({.min_p = 1.5}));
   EXPECT_TRUE(refused({.max_tokens = 0}));
   EXPECT_TRUE(refused({.stop = {""}}));
+}
+
+TEST(Sampler, ShowsTheValueThatItRefuses) {
+  const auto message = [](const SamplingParams& params) -> std::string {
+    try {
+      Sampler::check(params);
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return "";
+  };
+  EXPECT_EQ(
+      message({.stop = {"a", ""}}),
+      "Invalid sampling parameter stop: it must be a text that is not empty, and it is empty.");
+  EXPECT_EQ(message({.top_p = 0}),
+            "Invalid sampling parameter top_p: it must be above 0 and at most 1, and it is 0.");
+  EXPECT_EQ(message({.top_k = -2}),
+            "Invalid sampling parameter top_k: it must be -1 or more, and it is -2.");
 }
 
 TEST(CounterUniform, StaysInRangeAndSpreads) {

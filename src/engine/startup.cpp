@@ -61,6 +61,7 @@ SamplingParams default_sampling(const checkpoint::GenerationDefaults& defaults) 
   params.top_p = defaults.top_p.value_or(params.top_p);
   params.min_p = defaults.min_p.value_or(params.min_p);
   params.top_k = defaults.top_k.value_or(params.top_k);
+  if (params.top_p == 0) params.temperature = 0, params.top_p = 1;  // only the likeliest: greedy
   return params;
 }
 
@@ -142,7 +143,8 @@ LoadedModel load_model(const EngineOptions& options) {
   info.hardware = hardware.description;
 
   loaded.tokenizer = text::Tokenizer::create(metadata.tokenizer, metadata.config.vocab);
-  loaded.chat_template = std::make_unique<text::ChatTemplate>(metadata.tokenizer.chat_template);
+  loaded.chat_template = std::make_unique<text::ChatTemplate>(metadata.tokenizer.chat_template,
+                                                              metadata.tokenizer.bos_token);
   info.has_chat_template = loaded.chat_template->supported();
 
   attention::Needs needs = question.target;

@@ -180,6 +180,44 @@ TEST(Families, RefuseWhatTheyDoNotServe) {
   EXPECT_TRUE(refused([](ModelConfig& c) { c.rope_scaling.type = "nosuch"; }));
   EXPECT_TRUE(refused([](ModelConfig& c) { c.rope_scaling = {.type = "llama3", .factor = 0}; }));
   EXPECT_TRUE(refused([](ModelConfig& c) { c.experts = 8; }));
+  EXPECT_TRUE(refused([](ModelConfig& c) { c.context_length = 0; }));
+}
+
+TEST(Families, NameTheFieldOfAMissingContext) {
+  ModelConfig config = checkpoint::read_metadata(kModels + "llama").config;
+  config.context_length = 0;
+  try {
+    find_family(config).check(config);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.id(), errors::kModelConfigMismatch);
+    EXPECT_NE(error.message().find("max_position_embeddings is 0"), std::string::npos);
+  }
+}
+
+// A configuration of fewer layers than the weights have, in both formats.
+TEST(Families, RefuseWeightsOfMoreLayers) {
+  for (const auto& [path, tensor] :
+       {std::pair{"llama", "model.layers."}, {"llama/gguf/llama-Q4_1.gguf", "blk."}}) {
+    checkpoint::Metadata metadata = checkpoint::read_metadata(kModels + path);
+    const auto weights = checkpoint::open_weights(metadata);
+    ThreadPool pool(1);
+    const Family& family = find_family(metadata.config);
+    LoadOptions options;
+    options.max_tokens = options.max_rows = 1;
+    EXPECT_NO_THROW(family.load(metadata, *weights, pool, options));
+    const std::int64_t layers = metadata.config.layers--;
+    try {
+      family.load(metadata, *weights, pool, options);
+      ADD_FAILURE() << path;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.id(), errors::kModelConfigMismatch);
+      const std::string first = std::string(tensor) + std::to_string(layers - 1) + ".";
+      EXPECT_NE(error.message().find(first), std::string::npos) << error.message();
+    }
+    metadata.config.nextn_layers = 1;
+    EXPECT_NO_THROW(family.load(metadata, *weights, pool, options));
+  }
 }
 
 }  // namespace

@@ -2,6 +2,9 @@
 
 #include <fmt/ranges.h>
 
+#include <charconv>
+#include <system_error>
+
 #include "base/error.h"
 #include "base/errors/model.h"
 #include "kernels/decode_blocks.h"
@@ -15,6 +18,26 @@ WeightLoader::WeightLoader(const checkpoint::Weights& weights, ThreadPool& pool,
 }
 
 bool WeightLoader::has(const std::string& name) const { return weights_.find(name).has_value(); }
+
+void WeightLoader::refuse_layers_beyond(std::string_view layer, const ModelConfig& config) const {
+  const std::string_view before = layer.substr(0, layer.find("{}"));
+  const std::string_view behind = layer.substr(before.size() + 2);
+  for (const TensorInfo& tensor : weights_.tensors()) {
+    const std::string_view name = tensor.name;
+    if (!name.starts_with(before)) continue;
+    const char* const end = name.data() + name.size();
+    std::int64_t index = 0;
+    const auto [stop, code] = std::from_chars(name.data() + before.size(), end, index);
+    if (code == std::errc::invalid_argument) continue;
+    if (!std::string_view(stop, end).starts_with(behind)) continue;
+    // Layers of multi-token prediction stand behind the model's own.
+    if (code == std::errc() && index < config.layers + config.nextn_layers) continue;
+    throw Error(errors::kModelConfigMismatch,
+                {{"what", fmt::format("layers is {}, and the weights hold '{}'", config.layers,
+                                      valid_utf8(name))},
+                 {"origin", config.origin}});
+  }
+}
 
 TensorView WeightLoader::take(const std::string& name, const std::vector<std::int64_t>& shape) {
   const auto tensor = weights_.find(name);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
@@ -17,6 +18,10 @@ class WeightLoader {
   WeightLoader(const checkpoint::Weights& weights, ThreadPool& pool, const LoadOptions& options);
 
   bool has(const std::string& name) const;
+  // A checkpoint of more layers than its configuration says is computed to garbage without any
+  // other sign. `layer` is the pattern of a layer's names, e.g. "blk.{}.".
+  // Throws: kModelConfigMismatch.
+  void refuse_layers_beyond(std::string_view layer, const ModelConfig& config) const;
   // A matrix [outputs, k], packed. Throws: kTensorMissing, kTensorShapeWrong, kOutOfMemory.
   kernels::PackedMatrix matrix(const std::string& name, std::int64_t outputs, std::int64_t k);
   // A vector [count] as f32. Throws: kTensorMissing, kTensorShapeWrong.

@@ -152,7 +152,7 @@ class Connection : public OpenConnection, public std::enable_shared_from_this<Co
     co_await http::async_read_header(stream_, buffer_, parser,
                                      asio::redirect_error(use_awaitable, error));
     if (error) {
-      co_await refuse_unreadable(error);
+      co_await refuse_unreadable(error, parser.get().method() == http::verb::head);
       co_return;
     }
     HttpRequest request = read_head(parser.get());
@@ -167,7 +167,7 @@ class Connection : public OpenConnection, public std::enable_shared_from_this<Co
     }
     co_await read_body(&parser, &error);
     if (error) {
-      co_await refuse_unreadable(error);
+      co_await refuse_unreadable(error, parser.get().method() == http::verb::head);
       co_return;
     }
     request.body = std::move(parser.get().body());
@@ -191,7 +191,7 @@ class Connection : public OpenConnection, public std::enable_shared_from_this<Co
     }
   }
 
-  awaitable<void> refuse_unreadable(error_code error) {
+  awaitable<void> refuse_unreadable(error_code error, bool head_only) {
     keep_alive_ = false;
     std::optional<Error> refusal;
     if (error == http::error::header_limit || error == http::error::buffer_overflow) {
@@ -205,7 +205,7 @@ class Connection : public OpenConnection, public std::enable_shared_from_this<Co
       refusal.emplace(errors::kMalformedHttp, std::vector<ErrorField>{{"reason", error.message()}});
     }
     if (refusal) {
-      co_await write(reply_text(error_reply(*refusal), false, false));
+      co_await write(reply_text(error_reply(*refusal), false, head_only));
     } else {
       close();  // it timed out or the client left in the middle of a request
     }

@@ -37,6 +37,10 @@ std::string object(std::string_view message, const ErrorEntry& entry, std::strin
   return Json{{"error", std::move(error)}}.dump();
 }
 
+void add_retry_after(Reply& reply) {
+  if (reply.status == 503) reply.headers.emplace_back("Retry-After", "1");
+}
+
 // Events carry the id as text, because programs that embed the engine see them too.
 const ErrorEntry& entry_of(const TokenEvent& event) {
   if (event.finish_reason == FinishReason::kCancelled) {
@@ -64,7 +68,7 @@ Reply error_reply(const Error& error, std::string_view param) {
   if (const std::string_view allowed = error.field("allowed"); reply.status == 405) {
     reply.headers.emplace_back("Allow", allowed);
   }
-  if (reply.status == 503) reply.headers.emplace_back("Retry-After", "1");
+  add_retry_after(reply);
   return reply;
 }
 
@@ -79,6 +83,7 @@ Reply error_reply(const TokenEvent& event) {
   const bool known = event.error_http_status >= 400 && event.error_http_status <= 599;
   reply.status = known ? event.error_http_status : entry_of(event).http_status;
   reply.body = error_body(event);
+  add_retry_after(reply);
   return reply;
 }
 
@@ -88,7 +93,7 @@ Error current_error() {
   } catch (const Error& error) {
     return error;
   } catch (const std::bad_alloc&) {
-    return Error(errors::kOutOfMemory, {{"what", "a request"}, {"bytes", "the"}});
+    return Error(errors::kOutOfMemory, {{"what", "a request"}, {"bytes", "the needed"}});
   } catch (const std::exception& failure) {
     return Error(errors::kHandlerFailed, {{"what", failure.what()}});
   } catch (...) {

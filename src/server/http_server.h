@@ -12,17 +12,18 @@
 
 namespace quern::server {
 
+// The defaults are those of the command line too (cli/options.h).
 struct ServerOptions {
   std::string host = "127.0.0.1";
   int port = 30000;     // 0: any free one
   std::string api_key;  // "": no guard
-  std::uint64_t max_body_bytes = 16 << 20;
+  std::uint64_t max_body_bytes = 32 << 20;
   std::uint32_t max_header_bytes = 64 << 10;
   size_t max_connections = 1024;
   size_t max_unread_bytes = 1 << 20;  // of one answer, before its client counts as gone
   std::chrono::milliseconds header_timeout{10'000};
   std::chrono::milliseconds body_timeout{60'000};
-  std::chrono::milliseconds idle_timeout{75'000};  // between the requests of a connection
+  std::chrono::milliseconds idle_timeout{60'000};  // between the requests of a connection
   std::chrono::milliseconds write_timeout{30'000};
   std::chrono::milliseconds drain_limit{30'000};
 };

@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <new>
+
 #include "base/errors/base.h"
 #include "base/errors/server.h"
+#include "server/error_pages.h"
 #include "server/test_server.h"
 
 namespace quern::server {
@@ -83,6 +86,55 @@ TEST(HttpServer, RefusesWhatIsTooLarge) {
   TestClient header(server.port());
   header.get("/health", "GET", "X: " + std::string(70'000, 'x') + "\r\n");
   EXPECT_EQ(header.reply().status, 431);
+}
+
+TEST(HttpServer, RefusesAHeadWithoutABody) {
+  ServerOptions options = test_options();
+  options.max_body_bytes = 1000;
+  TestServer server(options);
+  for (const auto& [status, rest] :
+       {std::pair{"431", "X: " + std::string(70'000, 'x') + "\r\n\r\n"},
+        std::pair{"400", std::string(" bad\r\n\r\n")},
+        std::pair{"413", "Transfer-Encoding: chunked\r\n\r\n7d0\r\n" + std::string(2000, ' ') +
+                             "\r\n0\r\n\r\n"}}) {
+    TestClient client(server.port());
+    client.send("HEAD /health HTTP/1.1\r\n" + rest);
+    std::string all;
+    for (std::string part = client.more(); !part.empty(); part = client.more()) all += part;
+    EXPECT_EQ(all.substr(9, 3), status);
+    EXPECT_NE(all.find("Content-Length: "), all.npos) << status;
+    EXPECT_TRUE(all.ends_with("\r\n\r\n")) << all;
+  }
+}
+
+// A 503 of the engine's is as temporary as one of the server's.
+TEST(ErrorPages, TellWhenToTryAgain) {
+  const auto retry_after = [](const Reply& reply) {
+    for (const auto& [name, value] : reply.headers) {
+      if (name == "Retry-After") return value;
+    }
+    return std::string();
+  };
+  TokenEvent event;
+  event.finish_reason = FinishReason::kError;
+  event.error_message = "x";
+  event.error_http_status = 503;
+  EXPECT_EQ(retry_after(error_reply(event)), "1");
+  event.error_http_status = 500;
+  EXPECT_EQ(retry_after(error_reply(event)), "");
+  event = {};
+  event.finish_reason = FinishReason::kCancelled;  // the server is being stopped
+  EXPECT_EQ(error_reply(event).status, 503);
+  EXPECT_EQ(retry_after(error_reply(event)), "1");
+}
+
+TEST(ErrorPages, SayWhatMemoryIsMissing) {
+  try {
+    throw std::bad_alloc();
+  } catch (...) {
+    EXPECT_EQ(current_error().message(),
+              "Not enough memory for a request: the needed bytes could not be had.");
+  }
 }
 
 TEST(HttpServer, RefusesWhatIsNotHttp) {

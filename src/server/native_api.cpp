@@ -97,11 +97,11 @@ Request read_request(const Fields& fields) {
   Request request;
   const Json* text = fields.find("text");
   const Json* ids = fields.find("input_ids");
-  if (!text == !ids) {
-    throw Error(
-        errors::kMissingField,
-        {{"param", "text"}, {"expected", "give either text or input_ids, and one of them"}});
+  if (!text && !ids) {
+    throw Error(errors::kMissingField,
+                {{"param", "text"}, {"expected", "give either text or input_ids"}});
   }
+  if (text && ids) fields.out_of_range("input_ids", "absent where text is given", *ids);
   if (text && text->is_array()) {
     throw Error(errors::kFieldNotServed, {{"param", "text"}, {"expected", "one text a request"}});
   }

@@ -65,7 +65,7 @@ TEST_F(NativeApi, FillsInDefaults) {
 TEST_F(NativeApi, RefusesBadRequests) {
   const std::pair<const char*, const char*> bads[] = {
       {R"({})", "text"},
-      {R"({"text":"a","input_ids":[1]})", "text"},
+      {R"({"text":"a","input_ids":[1]})", "input_ids"},
       {R"({"text":5})", "text"},
       {R"({"text":["a","b"]})", "text"},
       {R"({"input_ids":[]})", "input_ids"},
@@ -85,6 +85,22 @@ TEST_F(NativeApi, RefusesBadRequests) {
     EXPECT_EQ(reply.status, 400) << body;
     EXPECT_EQ(reply.json()["error"]["param"], param) << body;
   }
+}
+
+TEST_F(NativeApi, NamesBothFormsOfAPromptGivenTwice) {
+  Json found = server.post("/generate", R"({"text":"a","input_ids":[1]})").json()["error"];
+  EXPECT_EQ(found["code"], "field_out_of_range");
+  EXPECT_EQ(found["message"],
+            "input_ids is out of range: it must be absent where text is given, and it is [1].");
+  const TestReply reply =
+      server.post("/tokenize", R"({"prompt":"a","messages":[{"role":"user","content":"b"}]})");
+  EXPECT_EQ(reply.status, 400);
+  found = reply.json()["error"];
+  EXPECT_EQ(found["param"], "messages");
+  EXPECT_NE(std::string(found["message"]).find("absent where prompt is given"), std::string::npos);
+  EXPECT_EQ(server.post("/tokenize", R"({"prompt":"a","text":"b"})").json()["error"]["param"],
+            "text");
+  EXPECT_EQ(server.post("/tokenize", R"({"prompt":"a","messages":null})").status, 200);
 }
 
 TEST_F(NativeApi, ShowsModelsAndFacts) {

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/errors/server.h"
 #include "server/chat_messages.h"
+#include "server/error_pages.h"
 #include "server/json_body.h"
 #include "server/text_forms.h"
 
@@ -81,21 +82,44 @@ Reply server_info(const Engine& engine) {
                      {"steps_total", stats.steps_total}});
 }
 
+// What `ask` answers; an error of the engine, which does not know the request's fields, names
+// `param`.
+template <typename Ask>
+Reply named(std::string_view param, Ask ask) {
+  try {
+    return ask();
+  } catch (...) {
+    return error_reply(current_error(), param);
+  }
+}
+
 Reply tokenize(std::string_view body, const Engine& engine) {
   const Json json = parse_object(body);
   const Fields fields(json);
-  Request request;
-  if (fields.find("messages")) {
-    request.messages = read_messages(fields);
-  } else if (auto text = fields.text("prompt"); text || (text = fields.text("text"))) {
-    request.prompt = std::move(text);
-  } else {
+  std::string given;
+  for (const char* name : {"prompt", "text", "messages"}) {
+    const Json* value = fields.find(name);
+    if (!value) continue;
+    if (!given.empty()) {
+      fields.out_of_range(name, fmt::format("absent where {} is given", given), *value);
+    }
+    given = name;
+  }
+  if (given.empty()) {
     throw Error(errors::kMissingField,
                 {{"param", "prompt"}, {"expected", "give either prompt or messages"}});
   }
-  const std::vector<std::int32_t> ids = engine.tokenize(request);
-  return json_reply(
-      {{"tokens", ids}, {"count", ids.size()}, {"max_model_len", engine.info().context_length}});
+  Request request;
+  if (given == "messages") {
+    request.messages = read_messages(fields);
+  } else {
+    request.prompt = fields.text(given);
+  }
+  return named(given, [&] {
+    const std::vector<std::int32_t> ids = engine.tokenize(request);
+    return json_reply(
+        {{"tokens", ids}, {"count", ids.size()}, {"max_model_len", engine.info().context_length}});
+  });
 }
 
 Reply detokenize(std::string_view body, const Engine& engine) {
@@ -105,7 +129,8 @@ Reply detokenize(std::string_view body, const Engine& engine) {
     throw Error(errors::kMissingField,
                 {{"param", "tokens"}, {"expected", "an array of token ids is needed"}});
   }
-  return json_reply({{"text", engine.detokenize(token_ids(*tokens, "tokens"))}});
+  const std::vector<std::int32_t> ids = token_ids(*tokens, "tokens");
+  return named("tokens", [&] { return json_reply({{"text", engine.detokenize(ids)}}); });
 }
 
 }  // namespace

@@ -20,8 +20,7 @@ std::unique_ptr<Tokenizer> Tokenizer::create(const checkpoint::TokenizerSource& 
       return std::make_unique<BpeTokenizer>(read_tokenizer_gguf(source, vocab_rows));
     }
   } catch (const std::bad_alloc&) {
-    throw Error(errors::kOutOfMemory,
-                {{"what", "the tokenizer"}, {"bytes", source.tokenizer_json.size()}});
+    throw Error(errors::kOutOfMemory, {{"what", "the tokenizer"}, {"bytes", "the needed"}});
   }
   throw Error(errors::kTokenizerInvalid,
               {{"origin", source.origin},

@@ -66,7 +66,8 @@ void check(const ModelConfig& config) {
                                     {"hidden", config.hidden},
                                     {"head_dim", config.head_dim},
                                     {"inter", config.inter},
-                                    {"vocab", config.vocab}}) {
+                                    {"vocab", config.vocab},
+                                    {"max_position_embeddings", config.context_length}}) {
     if (value <= 0) mismatch(fmt::format("{} is {}", name, value));
   }
   if (config.heads % config.kv_heads != 0) {
@@ -152,6 +153,7 @@ class Llama final : public Model {
         metadata.format == checkpoint::Format::kGguf ? kGgufNames : kHuggingFaceNames;
     WeightLoader loader(weights, pool_, options);
     const ModelConfig& c = config_;
+    loader.refuse_layers_beyond(names.layer, c);
     embedding_ = loader.matrix(names.embedding, c.vocab, c.hidden);
     norm_ = loader.vector(names.norm, c.hidden);
     if (!c.tied_embeddings) {
