@@ -351,9 +351,11 @@ TEST(HttpServer, EndsWhatOutlivesTheDrainLimit) {
 
 TEST(HttpServer, RefusesNewRequestsWhileDraining) {
   TestServer server(test_options(), std::chrono::milliseconds(5));
-  TestClient running(server.port()), late(server.port());
-  late.get("/health");
-  EXPECT_EQ(late.reply().status, 200);
+  TestClient running(server.port()), late(server.port()), probe(server.port());
+  for (TestClient* client : {&late, &probe}) {
+    client->get("/health");
+    EXPECT_EQ(client->reply().status, 200);
+  }
   running.post("/v1/completions", completion("abc", 100));
   ASSERT_TRUE(server.becomes_busy(1));
   std::thread stopping([&] { server.stop(); });
@@ -362,6 +364,10 @@ TEST(HttpServer, RefusesNewRequestsWhileDraining) {
   const TestReply reply = late.reply();
   EXPECT_EQ(reply.status, 503);
   EXPECT_EQ(reply.json()["error"]["code"], "server_draining");
+  probe.get("/health");
+  TestReply health = probe.reply();
+  EXPECT_EQ(health.status, 503);
+  EXPECT_EQ(health.headers["Retry-After"], "1");
   stopping.join();
   EXPECT_EQ(running.reply().status, 200);
 }

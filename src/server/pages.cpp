@@ -147,6 +147,7 @@ Reply page(const Route& route, const HttpRequest& request, const Engine& engine,
     case Action::kHealth: {
       Reply reply;
       reply.status = facts.draining ? 503 : 200;
+      if (facts.draining) reply.headers.emplace_back("Retry-After", "1");
       reply.content_type = "text/plain";
       return reply;
     }
