@@ -209,7 +209,7 @@ TEST(LaunchLine, TellsOfVariablesThatItLeavesOut) {
 
 TEST(LaunchLine, IsNotSeenWhereThereIsNone) {
   EXPECT_FALSE(strip_launcher({"--model", "m"}).found);
-  EXPECT_EQ(refusal({"check", "--", "python", "-m", "vllm"})->id(), errors::kUnknownFlag);
+  EXPECT_EQ(refusal({"check", "--", "python", "-m", "vllm"})->id(), errors::kUnexpectedArgument);
   EXPECT_EQ(parse_command_line({"check", "m"}).options.engine.model_path, "m");
 }
 

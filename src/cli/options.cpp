@@ -176,7 +176,7 @@ void refuse_extras(const CLI::App* app, const CLI::App* chosen,
       const CLI::Option* option =
           declared.app->parsed() ? declared.app->get_option_no_throw(flag) : nullptr;
       if (option == nullptr || option->get_expected_max() > 0) continue;
-      refuse(flag, it->substr(equals + 1), "no value, true or false");
+      refuse_value(flag, it->substr(equals + 1), "no value, true or false");
     }
   }
   const std::string last = end == arguments.begin() ? "the last flag" : *std::prev(end);
