@@ -1,10 +1,12 @@
-"""Prompts that are given twice, are empty or hold unknown ids; templates that print bos_token."""
+"""Prompts given twice, empty or with unknown ids; what a model's own files say of prompts."""
 import json
+import subprocess
 
 import pytest
 
 import makers
-from helpers import error
+from conftest import QUERN
+from helpers import ask, error
 
 BOS_CHAT = "{{ bos_token }}" + makers.CHAT
 
@@ -50,3 +52,15 @@ def test_a_template_that_prints_bos_token_is_rendered_with_it(start, work):
         assert tokens[:2] == [0, 2]  # <s><|im_start|>
         body = {"messages": messages, "max_tokens": 2}
         assert server.post("/v1/chat/completions", body).status_code == 200
+
+
+def test_a_models_own_top_p_of_0_means_greedy(start, work):
+    folder = work / "top_p_0"
+    makers.tiny_hf(str(folder), gen={"do_sample": True, "top_p": 0.0})
+    server = start(folder)
+    greedy, _ = ask(server, {"model": "m", "prompt": "hi", "max_tokens": 8, "temperature": 0}, False)
+    assert ask(server, {"model": "m", "prompt": "hi", "max_tokens": 8}, False)[0] == greedy
+    done = subprocess.run([QUERN, "generate", "--raw", "--model", str(folder), "hi", "--json",
+                           "--max-tokens", "8"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["text"] == greedy
