@@ -9,6 +9,7 @@
 
 #include "attention/backends/cpu_flash.h"
 #include "attention/backends/torch_native.h"
+#include "kernels/ops.h"
 #include "kernels/test_safetensors.h"
 
 namespace quern::attention {
@@ -142,8 +143,12 @@ TEST(Backends, MatchTheReferenceCases) {
       for (KvType type : {KvType::kF32, KvType::kBF16}) {  // the inputs are bf16: both are exact
         const auto out = run(backend.make, backend.layouts, problem, 2, 16, type, 7);
         ASSERT_EQ(out.size(), expected.size());
+        // cpu_flash multiplies bf16 pages with probabilities rounded to bf16 on AVX-512 BF16.
+        const bool rounded = type == KvType::kBF16 && kernels::ops().isa == kernels::Isa::kAvx512 &&
+                             backend.name == std::string("cpu_flash");
+        const float tolerance = rounded ? 4e-3f : 2e-5f;
         for (size_t i = 0; i < out.size(); ++i) {
-          ASSERT_NEAR(out[i], expected[i], 2e-5f) << backend.name << " " << name << " at " << i;
+          ASSERT_NEAR(out[i], expected[i], tolerance) << backend.name << " " << name << " at " << i;
         }
       }
     }

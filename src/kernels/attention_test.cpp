@@ -9,6 +9,11 @@
 #include "kernels/test_random.h"
 
 namespace quern::kernels {
+
+#if defined(QUERN_HAS_SIMDE)
+void attend_bf16_avx512_simde(const AttendArgs&, int rows);
+#endif
+
 namespace {
 
 constexpr std::int64_t kKey = 48, kValue = 32;
@@ -76,10 +81,25 @@ Result attend(const Ops& table, const Block& block, bool bf16, const std::vector
   return result;
 }
 
-const Ops* vector_table() { return ops_for(Isa::kAvx2); }
+// Every table that can run here, the AVX-512 one also on SIMDe.
+std::vector<Ops> tables() {
+  std::vector<Ops> all = {kRefOps};
+  for (Isa isa : {Isa::kAvx2, Isa::kAvx512}) {
+    if (const Ops* table = ops_for(isa)) all.push_back(*table);
+  }
+#if defined(QUERN_HAS_SIMDE)
+  if (ops_for(Isa::kAvx2)) {
+    Ops simde = *ops_for(Isa::kAvx2);
+    simde.isa = Isa::kAvx512;
+    simde.name = "avx512 on SIMDe";
+    simde.attend_bf16 = attend_bf16_avx512_simde;
+    all.push_back(simde);
+  }
+#endif
+  return all;
+}
 
 TEST(Attend, VectorKernelsMatchTheReference) {
-  if (!vector_table()) GTEST_SKIP() << "this processor has no AVX2";
   const Block a(1), b(5);
   const auto q = random_floats(6 * kKey, 9, 0.3f);
   for (bool bf16 : {true, false}) {
@@ -93,12 +113,21 @@ TEST(Attend, VectorKernelsMatchTheReference) {
         const std::vector<std::int32_t> all(rows, 64), none(rows, 0);
         auto expected = attend(kRefOps, a, bf16, q, none, all, cap);
         expected = attend(kRefOps, b, bf16, q, first, last, cap, &expected);
-        auto out = attend(*vector_table(), a, bf16, q, none, all, cap);
-        out = attend(*vector_table(), b, bf16, q, first, last, cap, &out);
-        for (size_t i = 0; i < out.out.size(); ++i) {
-          EXPECT_NEAR(out.out[i], expected.out[i], 2e-4f) << rows << " " << i;
+        for (const Ops& table : tables()) {
+          auto out = attend(table, a, bf16, q, none, all, cap);
+          out = attend(table, b, bf16, q, first, last, cap, &out);
+          // AVX-512 rounds queries and probabilities to bf16: 2^-9 of each.
+          const float rounding = bf16 && table.isa == Isa::kAvx512 ? 0x1p-8f : 0.0f;
+          for (int r = 0; r < rows; ++r) {
+            const float sum = expected.sum[r];
+            EXPECT_NEAR(out.sum[r], sum, 1e-4f + rounding * sum) << table.name;
+            for (std::int64_t d = 0; d < kValue; ++d) {
+              const size_t i = static_cast<size_t>(r * kValue + d);
+              EXPECT_NEAR(out.out[i], expected.out[i], 2e-4f + rounding * sum)
+                  << table.name << " " << rows << " " << i;
+            }
+          }
         }
-        for (int r = 0; r < rows; ++r) EXPECT_NEAR(out.sum[r], expected.sum[r], 1e-4f);
       }
     }
   }
@@ -108,12 +137,11 @@ TEST(Attend, ARowsBitsDoNotDependOnTheRowsBesideIt) {
   const Block block(3);
   const auto q = random_floats(6 * kKey, 4, 0.3f);
   const std::vector<std::int32_t> first = {0, 3, 0, 17, 33, 0}, last = {64, 40, 1, 20, 64, 16};
-  for (const Ops* table : {&kRefOps, ops_for(Isa::kAvx2)}) {
-    if (!table) continue;
-    const auto together = attend(*table, block, true, q, first, last, 0);
+  for (const Ops& table : tables()) {
+    const auto together = attend(table, block, true, q, first, last, 0);
     for (size_t r = 0; r < 6; ++r) {
       const std::vector<float> own(q.begin() + r * kKey, q.begin() + (r + 1) * kKey);
-      const auto alone = attend(*table, block, true, own, {first[r]}, {last[r]}, 0);
+      const auto alone = attend(table, block, true, own, {first[r]}, {last[r]}, 0);
       EXPECT_EQ(alone.sum[0], together.sum[r]);
       for (size_t d = 0; d < kValue; ++d) EXPECT_EQ(alone.out[d], together.out[r * kValue + d]);
     }
@@ -123,16 +151,16 @@ TEST(Attend, ARowsBitsDoNotDependOnTheRowsBesideIt) {
 TEST(Merge, EqualsOnePassOverBothBlocks) {
   const Block a(1), b(2);
   const auto q = random_floats(kKey, 4, 0.3f);
-  for (const Ops* table : {&kRefOps, ops_for(Isa::kAvx2)}) {
-    if (!table) continue;
-    auto one = attend(*table, a, true, q, {0}, {64}, 0);
+  for (const Ops& table : tables()) {
+    auto one = attend(table, a, true, q, {0}, {64}, 0);
     auto left = one;
-    const auto right = attend(*table, b, true, q, {0}, {50}, 0);
-    one = attend(*table, b, true, q, {0}, {50}, 0, &one);
-    table->merge(left.maximum.data(), left.sum.data(), left.out.data(), right.maximum[0],
-                 right.sum[0], right.out.data(), kValue);
-    for (size_t d = 0; d < kValue; ++d) EXPECT_NEAR(left.out[d], one.out[d], 1e-4f);
-    EXPECT_NEAR(left.sum[0], one.sum[0], 1e-4f);
+    const auto right = attend(table, b, true, q, {0}, {50}, 0);
+    one = attend(table, b, true, q, {0}, {50}, 0, &one);
+    table.merge(left.maximum.data(), left.sum.data(), left.out.data(), right.maximum[0],
+                right.sum[0], right.out.data(), kValue);
+    const float rounding = table.isa == Isa::kAvx512 ? 0x1p-8f * one.sum[0] : 0.0f;
+    for (size_t d = 0; d < kValue; ++d) EXPECT_NEAR(left.out[d], one.out[d], 1e-4f + rounding);
+    EXPECT_NEAR(left.sum[0], one.sum[0], 1e-4f + rounding);
   }
 }
 
@@ -140,9 +168,8 @@ TEST(Attend, ANanKeyShowsInTheResult) {
   Block block(1);
   block.key_bf16[0] = 0x7FC0;
   const auto q = random_floats(kKey, 4, 0.3f);
-  for (const Ops* table : {&kRefOps, ops_for(Isa::kAvx2)}) {
-    if (!table) continue;
-    EXPECT_TRUE(std::isnan(attend(*table, block, true, q, {0}, {64}, 0).sum[0]));
+  for (const Ops& table : tables()) {
+    EXPECT_TRUE(std::isnan(attend(table, block, true, q, {0}, {64}, 0).sum[0]));
   }
 }
 

@@ -3,14 +3,11 @@
 // a 32-bit lane is a bf16 pair, widened by one shift or one mask. A row's bits do not depend on the
 // other rows: a masked key has p = 0 exactly.
 
-#include "kernels/cpu/avx2_math.h"
+#include "kernels/cpu/attention_block.h"
 #include "kernels/cpu/avx2_ops.h"
 
 namespace quern::kernels {
 namespace {
-
-constexpr float kLog2E = 1.44269504088896340736f;
-constexpr float kMinusInfinity = -__builtin_inff();
 
 // Loads of one pair row: `lanes` values for the even member, then the odd one.
 struct Bf16Pairs {
@@ -60,50 +57,13 @@ QUERN_INLINE void accumulate(__m256 (&acc)[R][2], const float* x, std::int64_t x
   }
 }
 
-// Turns a row's scores of keys [begin, end) into probabilities; returns what the old result shrinks
-// by. Keys outside [first, last) are masked.
-QUERN_INLINE float softmax_row(float* scores, int begin, int end, int first, int last,
-                               float soft_cap, float* maximum, float* sum) {
-  if (first < begin) first = begin;
-  if (first >= last) {
-    for (int t = begin; t < end; ++t) scores[t] = 0.0f;
-    return 1.0f;
-  }
-  if (soft_cap > 0) {
-    for (int t = begin; t < end; ++t) {
-      scores[t] = soft_cap * __builtin_tanhf(scores[t] / soft_cap) * kLog2E;
-    }
-  }
-  for (int t = begin; t < first; ++t) scores[t] = kMinusInfinity;
-  for (int t = last; t < end; ++t) scores[t] = kMinusInfinity;
-  __m256 most = _mm256_set1_ps(*maximum);
-  for (int t = begin; t < end; t += 8) most = _mm256_max_ps(most, _mm256_load_ps(scores + t));
-  const float top = avx2_horizontal_max(most);
-  __m256 total = _mm256_setzero_ps();
-  for (int t = begin; t < end; t += 8) {
-    const __m256 p = avx2_exp2(_mm256_sub_ps(_mm256_load_ps(scores + t), _mm256_set1_ps(top)));
-    total = _mm256_add_ps(total, p);
-    _mm256_store_ps(scores + t, p);
-  }
-  const float shrink = avx2_exp2_one(*maximum - top);
-  *maximum = top;
-  *sum = __builtin_fmaf(*sum, shrink, avx2_horizontal_sum(total));
-  return shrink;
-}
-
 template <typename Pairs, int R>
 __attribute__((noinline)) void attend(const AttendArgs& args) {
   using Element = typename Pairs::Element;
   alignas(32) float scores[R][kKeyBlock];
-  int first = args.slabs * kSlab, last = 0;
-  for (int r = 0; r < R; ++r) {
-    if (args.first[r] >= args.last[r]) continue;
-    if (args.first[r] < first) first = args.first[r] > 0 ? args.first[r] : 0;
-    if (args.last[r] > last) last = args.last[r];
-  }
-  if (first >= last) return;
-  const int slab_begin = first / kSlab, slab_end = (last + kSlab - 1) / kSlab;
-  for (int g = slab_begin; g < slab_end; ++g) {
+  const Slabs slabs = visible_slabs(args, R);
+  if (slabs.begin >= slabs.end) return;
+  for (int g = slabs.begin; g < slabs.end; ++g) {
     __m256 acc[R][2];
     QUERN_UNROLL for (int r = 0; r < R; ++r) acc[r][0] = acc[r][1] = _mm256_setzero_ps();
     accumulate<Pairs, R>(acc, args.q, args.key_stride, static_cast<const Element*>(args.keys[g]),
@@ -115,7 +75,7 @@ __attribute__((noinline)) void attend(const AttendArgs& args) {
   }
   float shrink[R];
   for (int r = 0; r < R; ++r) {
-    shrink[r] = softmax_row(scores[r], slab_begin * kSlab, slab_end * kSlab, args.first[r],
+    shrink[r] = softmax_row(scores[r], slabs.begin * kSlab, slabs.end * kSlab, args.first[r],
                             args.last[r], args.soft_cap, args.maximum + r, args.sum + r);
   }
   for (std::int64_t d = 0; d < args.value_stride; d += 16) {
@@ -125,7 +85,7 @@ __attribute__((noinline)) void attend(const AttendArgs& args) {
       acc[r][0] = _mm256_mul_ps(_mm256_loadu_ps(out), _mm256_set1_ps(shrink[r]));
       acc[r][1] = _mm256_mul_ps(_mm256_loadu_ps(out + 8), _mm256_set1_ps(shrink[r]));
     }
-    for (int g = slab_begin; g < slab_end; ++g) {
+    for (int g = slabs.begin; g < slabs.end; ++g) {
       accumulate<Pairs, R>(acc, &scores[0][g * kSlab], kKeyBlock,
                            static_cast<const Element*>(args.values[g]) + d * Pairs::kLaneElements,
                            args.value_stride, kSlab / 2);

@@ -1,5 +1,5 @@
 // The AVX-512 intrinsics: the compiler's, or SIMDe's portable bodies where a test runs these
-// kernels on a processor without AVX-512. SIMDe 0.7.4 lacks two of them; they stand here.
+// kernels on a processor without AVX-512. SIMDe 0.7.4 lacks three of them; they stand here.
 #pragma once
 
 #if defined(QUERN_SIMDE)
@@ -20,10 +20,28 @@ static inline __m512 quern_simde_cvtepi32_ps(__m512i integers) {
   for (int i = 0; i < 16; ++i) values[i] = static_cast<float>(from[i]);
   return _mm512_loadu_ps(values);
 }
+// To nearest, ties to even; a NaN stays a NaN.
+static inline __m256i avx512_round_to_bf16(__m512 floats) {
+  float from[16];
+  unsigned short bits[16];
+  _mm512_storeu_ps(from, floats);
+  for (int i = 0; i < 16; ++i) {
+    unsigned word;
+    __builtin_memcpy(&word, from + i, 4);
+    const bool nan = (word & 0x7FFFFFFFu) > 0x7F800000u;
+    bits[i] = static_cast<unsigned short>(
+        (nan ? word | 0x400000u : word + 0x7FFFu + (word >> 16 & 1u)) >> 16);
+  }
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(bits));
+}
 #undef _mm512_cvtph_ps
 #undef _mm512_cvtepi32_ps
 #define _mm512_cvtph_ps quern_simde_cvtph_ps
 #define _mm512_cvtepi32_ps quern_simde_cvtepi32_ps
 #else
 #include <immintrin.h>
+
+static inline __attribute__((always_inline)) __m256i avx512_round_to_bf16(__m512 floats) {
+  return (__m256i)_mm512_cvtneps_pbh(floats);
+}
 #endif

@@ -1,4 +1,4 @@
-// The AVX-512 table: its own matmuls where they exist, AVX2 kernels for the rest.
+// The AVX-512 table: its own matmuls and attention where they exist, AVX2 kernels for the rest.
 
 #include "kernels/cpu/avx2_ops.h"
 #include "kernels/cpu/avx512_ops.h"
@@ -13,7 +13,7 @@ const Ops kAvx512Ops = {
     .prepare = {prepare_f32_ref, prepare_bf16_avx512, prepare_int8_avx2},
     .multiply = {multiply_f32_avx2, multiply_f16_avx2, multiply_bf16_avx512, multiply_q4_avx512,
                  multiply_q8_avx512, multiply_q8sub_avx512},
-    .attend_bf16 = attend_bf16_avx2,
+    .attend_bf16 = attend_bf16_avx512,
     .attend_f32 = attend_f32_avx2,
     .merge = merge_avx2,
     .rms_norm = rms_norm_avx2,
