@@ -28,13 +28,35 @@ float rounded_to_fp8(float value) {
   return std::copysign(std::nearbyint(size / step) * step, value);
 }
 
-void put(std::byte* record, std::int64_t index, DType dtype, float value) {
-  if (dtype == DType::kF32) {
-    std::memcpy(record + 4 * index, &value, 4);
-  } else {
-    const std::uint16_t bits = bf16_from_f32(value);
-    std::memcpy(record + 2 * index, &bits, 2);
+// Of the packed bf16 layout, whose words are pairs: dims 2i and 2i+1 of a key, tokens 2i and 2i+1
+// of a value. The strides are constant, so the compiler makes plain loops of these.
+void store_packed_bf16(const KvLayout& layout, std::int64_t slot, const float* key,
+                       const float* value, std::byte* record) {
+  auto* words = reinterpret_cast<std::uint16_t*>(record);
+  std::uint16_t* keys = words + slot / kSlab * kSlab * layout.key_stride + slot % kSlab * 2;
+  for (std::int32_t d = 0; d + 1 < layout.head_dim; d += 2, keys += 2 * kSlab) {
+    keys[0] = bf16_from_f32(key[d]);
+    keys[1] = bf16_from_f32(key[d + 1]);
   }
+  if (layout.head_dim % 2 != 0) keys[0] = bf16_from_f32(key[layout.head_dim - 1]);
+  std::uint16_t* values =
+      words + layout.key_elements() + slot / 2 * 2 * layout.value_stride + slot % 2;
+  for (std::int32_t d = 0; d < layout.v_head_dim; ++d) values[2 * d] = bf16_from_f32(value[d]);
+}
+
+void store_any(const KvLayout& layout, std::int64_t slot, const float* key, const float* value,
+               std::byte* record) {
+  const auto put = [&](std::int64_t index, float x) {
+    if (layout.fp8_values) x = rounded_to_fp8(x);
+    if (layout.dtype == DType::kF32) {
+      std::memcpy(record + 4 * index, &x, 4);
+    } else {
+      const std::uint16_t bits = bf16_from_f32(x);
+      std::memcpy(record + 2 * index, &bits, 2);
+    }
+  };
+  for (std::int32_t d = 0; d < layout.head_dim; ++d) put(layout.key_index(slot, d), key[d]);
+  for (std::int32_t d = 0; d < layout.v_head_dim; ++d) put(layout.value_index(slot, d), value[d]);
 }
 
 }  // namespace
@@ -109,12 +131,11 @@ void KvStore::store(std::int64_t layer, std::int64_t page, std::int64_t kv_head,
                     const float* key, const float* value) {
   std::byte* at = record(layer, page, kv_head);
   if (slot == 0) std::memset(at, 0, static_cast<std::size_t>(layout_.record_bytes()));
-  const auto stored = [&](float x) { return layout_.fp8_values ? rounded_to_fp8(x) : x; };
-  for (std::int32_t d = 0; d < layout_.head_dim; ++d) {
-    put(at, layout_.key_index(slot, d), layout_.dtype, stored(key[d]));
-  }
-  for (std::int32_t d = 0; d < layout_.v_head_dim; ++d) {
-    put(at, layout_.value_index(slot, d), layout_.dtype, stored(value[d]));
+  const bool packed = layout_.format == PageFormat::kPacked && layout_.dtype == DType::kBF16;
+  if (packed && !layout_.fp8_values) {
+    store_packed_bf16(layout_, slot, key, value, at);
+  } else {
+    store_any(layout_, slot, key, value, at);
   }
 }
 
