@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "engine/benchmark.h"
+#include "kernels/probe.h"
 
 namespace quern::cli {
 namespace {
@@ -45,7 +46,7 @@ int bench_latency_command(const Options& options) {
     prefill.push_back(static_cast<double>(plan.batch * plan.prefill) / run.prefill_seconds);
     decode.push_back(static_cast<double>(plan.batch * plan.decode) / run.decode_seconds);
   }
-  const double bandwidth = engine::measure_read_bandwidth(*loaded.pool);
+  const double bandwidth = kernels::measure_read_bandwidth(*loaded.pool);
   const double steps_per_s = median(decode) / static_cast<double>(plan.batch);
   const double cached =
       static_cast<double>(plan.depth + plan.prefill) + static_cast<double>(plan.decode) / 2;

@@ -12,6 +12,8 @@ int generate_command(const Options& options);          // generate.cpp
 int chat_command(const Options& options);              // chat.cpp
 int bench_latency_command(const Options& options);     // bench_latency.cpp
 int bench_perplexity_command(const Options& options);  // bench_perplexity.cpp
+int bench_kernels_command(const Options& options);     // bench_kernels.cpp
+int bench_throughput_command(const Options& options);  // bench_throughput.cpp
 int inspect_command(const Options& options);           // inspect.cpp
 int check_command(const Options& options);             // check.cpp
 int backends_command(const Options& options);          // backends.cpp

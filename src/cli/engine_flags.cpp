@@ -110,6 +110,23 @@ void add_latency(Flags flags, Options* o) {
   flags.integer("--repeats", &o->bench_repeats, 1, 10000, "Measured runs; the median counts", "3");
 }
 
+void add_kernels(Flags flags, Options* o) {
+  flags.integer("--threads", &o->engine.threads, 1, 4096, "Compute threads", "the usable CPUs");
+  flags.integer("--repeats", &o->bench_kernel_repeats, 1, 10000,
+                "Calm runs of each kernel; the median counts", "15");
+  flags.text("--only", &o->bench_only, "Only kernels with this in their name", "WORDS");
+}
+
+void add_throughput(Flags flags, Options* o) {
+  flags.integer("--requests", &o->bench_requests, 1, 1'000'000, "Requests in all", "64");
+  flags.integer("--prompt-tokens", &o->bench_prompt_tokens, 1, 1 << 24, "Tokens of each prompt",
+                "128");
+  flags.integer("--new-tokens", &o->bench_new_tokens, 1, 1 << 24, "New tokens of each request",
+                "128");
+  flags.integer("--concurrency", &o->bench_concurrency, 1, 1'000'000, "Requests under way at once",
+                "all");
+}
+
 void add_explain(Flags flags, Options* o) {
   flags.positional("text", &o->explain_text,
                    "An id, a slug or a pasted log line or traceback; -: standard input");

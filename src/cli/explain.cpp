@@ -143,7 +143,7 @@ std::string shell_word(const std::string& text) {
 std::string with_model(const std::string& commands, const std::string& model) {
   static const std::regex given(R"((--model(?:-path)?[ =])("[^"]*"|'[^']*'|[^\s]+))");
   static const std::regex lacking(
-      R"((quern (?:serve|check|generate|chat|inspect|bench latency|bench perplexity)|)"
+      R"((quern (?:serve|check|generate|chat|inspect|bench (?:latency|perplexity|throughput))|)"
       R"(sglang\.launch_server))");
   std::string word;  // for the replacement, in which $ is special
   for (const char c : shell_word(model)) word += c == '$' ? "$$" : std::string(1, c);

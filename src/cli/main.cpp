@@ -51,6 +51,8 @@ int run_command(Command command, const Options& options) {
     case Command::kChat: return chat_command(options);
     case Command::kBenchLatency: return bench_latency_command(options);
     case Command::kBenchPerplexity: return bench_perplexity_command(options);
+    case Command::kBenchKernels: return bench_kernels_command(options);
+    case Command::kBenchThroughput: return bench_throughput_command(options);
     case Command::kInspect: return inspect_command(options);
     case Command::kCheck: return check_command(options);
     case Command::kBackends: return backends_command(options);
@@ -63,7 +65,7 @@ int run_command(Command command, const Options& options) {
 
 // The tables and the catalogue are shown where no model is.
 bool wants_model(Command command) {
-  return command != Command::kBackends && command != Command::kExplain &&
+  return command != Command::kBackends && command != Command::kBenchKernels && command != Command::kExplain &&
          command != Command::kCatalogServe && command != Command::kCatalogExport;
 }
 

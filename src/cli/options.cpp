@@ -54,10 +54,18 @@ std::vector<Declared> declare_commands(CLI::App* program, Options* o) {
                           Command::kBenchLatency);
   CLI::App* perplexity =
       add(bench, "perplexity", "Perplexity of a text, teacher-forced", Command::kBenchPerplexity);
-  for (CLI::App* app : {latency, perplexity}) {
+  CLI::App* throughput =
+      add(bench, "throughput", "Many requests through the whole engine", Command::kBenchThroughput);
+  for (CLI::App* app : {latency, perplexity, throughput}) {
     add_engine(Flags(app), o);
     Flags(app).on("--json", &o->json, "Print one JSON object");
   }
+  add_throughput(Flags(throughput), o);
+  CLI::App* kernels = bench->add_subcommand(
+      "kernels", "Each kernel against what this machine can do; needs no model");
+  add_kernels(Flags(kernels->allow_extras()), o);
+  Flags(kernels).on("--json", &o->json, "Print one JSON object");
+  all.push_back({Command::kBenchKernels, kernels});
   add_latency(Flags(latency), o);
   Flags(perplexity).positional("file", &o->file, "A text file");
 

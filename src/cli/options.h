@@ -52,7 +52,12 @@ struct Options {
   std::int64_t bench_depth = 0;      // tokens in the cache before the measured prompt
   std::int64_t bench_batch = 1;      // equal requests at once
   std::int64_t bench_repeats = 3;
-  std::string file;  // the text of bench perplexity
+  std::int64_t bench_kernel_repeats = 15;
+  std::string bench_only;  // part of a kernel's name; "": all
+  std::int64_t bench_requests = 64;
+  std::int64_t bench_prompt_tokens = 128, bench_new_tokens = 128;  // of each request
+  std::int64_t bench_concurrency = 0;                              // 0: all at once
+  std::string file;                                                // the text of bench perplexity
 
   // explain and catalog
   std::string explain_text;  // an id, a slug or a pasted text; "-": standard input
@@ -76,6 +81,8 @@ enum class Command {
   kChat,
   kBenchLatency,
   kBenchPerplexity,
+  kBenchKernels,
+  kBenchThroughput,
   kInspect,
   kCheck,
   kBackends,

@@ -106,6 +106,14 @@ TEST(CommandLine, ReadsEveryCommand) {
   const CommandLine perplexity = parse_command_line({"bench", "perplexity", "text.txt"});
   EXPECT_EQ(perplexity.command, Command::kBenchPerplexity);
   EXPECT_EQ(perplexity.options.file, "text.txt");
+  const CommandLine kernels = parse_command_line({"bench", "kernels", "--only", "head"});
+  EXPECT_EQ(kernels.command, Command::kBenchKernels);
+  EXPECT_EQ(kernels.options.bench_only, "head");
+  const CommandLine throughput =
+      parse_command_line({"bench", "throughput", "--new-tokens", "3", "--concurrency", "2"});
+  EXPECT_EQ(throughput.command, Command::kBenchThroughput);
+  EXPECT_EQ(throughput.options.bench_new_tokens, 3);
+  EXPECT_EQ(throughput.options.bench_concurrency, 2);
   EXPECT_EQ(parse_command_line({"inspect", "m.gguf"}).options.engine.model_path, "m.gguf");
   EXPECT_EQ(parse_command_line({"check", "folder"}).options.engine.model_path, "folder");
 }
@@ -162,7 +170,7 @@ TEST(CommandLine, SuggestsTheNearestCommand) {
 
 TEST(CommandLine, RefusesWhatIsMissingOrTooMuch) {
   expect_refused({"bench"}, errors::kMissingCommand,
-                 "`quern bench` needs a command: latency, perplexity.");
+                 "`quern bench` needs a command: latency, perplexity, throughput, kernels.");
   expect_refused({"generate"}, errors::kMissingArgument,
                  "`quern generate` needs a prompt in quotes.");
   expect_refused({"generate", "Hello", "there"}, errors::kUnexpectedArgument,
@@ -224,6 +232,8 @@ TEST(CommandLine, RefusesValuesOutOfRange) {
       {"chat", "--top-p", "1.01"},
       {"chat", "--min-p", "2"},
       {"bench", "latency", "--prefill", "0"},
+      {"bench", "throughput", "--requests", "0"},
+      {"bench", "kernels", "--only", ""},
   };
   for (const auto& arguments : bad) {
     const auto error = refusal(arguments);

@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 #include <numeric>
 #include <vector>
 
 #include "base/error.h"
 #include "base/errors/base.h"
 #include "base/errors/engine.h"
-#include "kernels/aligned_buffer.h"
 
 namespace quern::engine {
 namespace {
@@ -137,30 +135,6 @@ LatencyRun measure_latency(LoadedModel& loaded, const LatencyPlan& plan) {
   }
   run.decode_seconds = seconds_since(start);
   return run;
-}
-
-double measure_read_bandwidth(ThreadPool& pool) {
-  constexpr std::int64_t kBytes = std::int64_t{256} << 20;
-  kernels::AlignedBuffer buffer(kBytes);
-  std::memset(buffer.data(), 1, kBytes);  // pages that were never written are all one zero page
-  std::vector<std::uint64_t> sums(static_cast<size_t>(pool.size()) * 8);
-  double best = 0;
-  for (int repeat = 0; repeat < 8; ++repeat) {
-    const auto start = Clock::now();
-    pool.for_each(kBytes / 64, pool.even_grain(kBytes / 64),
-                  [&](std::int64_t begin, std::int64_t end, int thread) {
-                    const auto* words = reinterpret_cast<const std::uint64_t*>(buffer.data());
-                    std::uint64_t sum[4] = {};
-                    for (std::int64_t line = begin; line < end; ++line) {
-                      __builtin_prefetch(words + line * 8 + 512);
-                      for (int i = 0; i < 8; ++i) sum[i % 4] += words[line * 8 + i];
-                    }
-                    sums[static_cast<size_t>(thread) * 8] += sum[0] + sum[1] + sum[2] + sum[3];
-                  });
-    best = std::max(best, static_cast<double>(kBytes) / seconds_since(start));
-  }
-  CHECK(sums[0] != 0, sums[0]);  // the reads have a use
-  return best;
 }
 
 Perplexity measure_perplexity(LoadedModel& loaded, std::string_view text) {

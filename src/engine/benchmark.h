@@ -1,5 +1,5 @@
-// Measures a loaded model without the server: prefill and decode speed, memory bandwidth of the
-// machine, perplexity of a text. Called by `quern bench`; nothing else may use the model meanwhile.
+// Measures a loaded model without the server: prefill and decode speed, perplexity of a
+// text. Called by `quern bench`; nothing else may use the model meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -27,9 +27,6 @@ struct LatencyRun {
 LatencyRun measure_latency(LoadedModel& loaded, const LatencyPlan& plan);
 // Throws: kInvalidFlagValue where the context or the cache is too small for the plan.
 void check_latency_plan(const LoadedModel& loaded, const LatencyPlan& plan);
-
-// Bytes read per second from a buffer that no cache holds, by all threads; the best of a few runs.
-double measure_read_bandwidth(ThreadPool& pool);
 
 struct Perplexity {
   double perplexity = 0;

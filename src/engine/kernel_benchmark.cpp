@@ -1,0 +1,123 @@
+#include "engine/kernel_benchmark.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace quern::engine {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using kernels::Peaks;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+double peak_of(const Peaks& peaks, Limit limit) {
+  switch (limit) {
+    case Limit::kMemory: return peaks.memory;
+    case Limit::kCache: return peaks.cache;
+    case Limit::kF32: return peaks.f32;
+    case Limit::kBF16: return peaks.bf16 > 0 ? peaks.bf16 : peaks.f32;
+    case Limit::kInt8: return peaks.int8;
+    case Limit::kInt4: return peaks.int4;
+    case Limit::kNone: break;
+  }
+  return 0;
+}
+
+// Whether both processors run at speed right now: a neighbour on the host, or another program,
+// shows in the fma rate. A tenth of a millisecond.
+class Calm {
+ public:
+  Calm(ThreadPool& pool, const Peaks& peaks) : pool_(pool), peak_(peaks.f32) {
+    for (const auto loops : {kernels::probe_loops_avx2(), kernels::probe_loops_avx512()}) {
+      for (const kernels::ProbeLoop& loop : loops) {
+        if (loop.rate != kernels::ProbeLoop::Rate::kF32) continue;
+        const double rate = kernels::measure_loop(pool, loop, kRounds, 20);
+        if (rate > reached_) {
+          reached_ = rate;
+          loop_ = &loop;
+        }
+      }
+    }
+  }
+  bool now() const {
+    return !loop_ || kernels::measure_loop(pool_, *loop_, kRounds, 1) > 0.9 * peak_;
+  }
+
+ private:
+  static constexpr std::int64_t kRounds = 2'000;
+  ThreadPool& pool_;
+  double peak_, reached_ = 0;
+  const kernels::ProbeLoop* loop_ = nullptr;
+};
+
+}  // namespace
+
+std::string_view name_of(Limit limit) {
+  switch (limit) {
+    case Limit::kMemory: return "memory";
+    case Limit::kCache: return "cache";
+    case Limit::kF32: return "f32";
+    case Limit::kBF16: return "bf16";
+    case Limit::kInt8: return "int8";
+    case Limit::kInt4: return "int4";
+    case Limit::kNone: break;
+  }
+  return "none";
+}
+
+KernelResult measure_case(ThreadPool& pool, const Peaks& peaks, int repeats,
+                          const KernelCase& what) {
+  constexpr double kMostSeconds = 4;
+  const Calm calm(pool, peaks);
+  what.run();  // warms caches and touches memory
+  std::vector<double> all, quiet;
+  const auto start = Clock::now();
+  while (static_cast<int>(quiet.size()) < repeats && seconds_since(start) < kMostSeconds) {
+    const bool before = calm.now();
+    const auto begin = Clock::now();
+    what.run();
+    all.push_back(seconds_since(begin));
+    if (before && calm.now()) quiet.push_back(all.back());
+  }
+  const std::vector<double>& counted = quiet.size() < 3 ? all : quiet;
+  KernelResult result{.kernel = what.kernel,
+                      .shape = what.shape,
+                      .seconds = median(counted),
+                      .best_seconds = *std::min_element(all.begin(), all.end()),
+                      .bytes = what.bytes,
+                      .operations = what.operations,
+                      .calm_repeats = static_cast<int>(quiet.size()),
+                      .repeats = static_cast<int>(all.size())};
+  double least = 0;
+  const auto consider = [&](Limit limit, double amount) {
+    const double peak = peak_of(peaks, limit);
+    if (peak <= 0 || amount / peak <= least) return;
+    least = amount / peak;
+    result.bound = limit;
+  };
+  consider(what.traffic, what.bytes);
+  consider(what.arithmetic, what.operations);
+  result.share = least / result.seconds;
+  return result;
+}
+
+void measure_kernels(ThreadPool& pool, const Peaks& peaks, const KernelPlan& plan,
+                     const KernelSink& sink) {
+  const auto measure = [&](const KernelCase& what) {
+    if (what.kernel.find(plan.only) == std::string::npos) return;
+    sink(measure_case(pool, peaks, plan.repeats, what));
+  };
+  matmul_cases(pool, plan.only, measure);
+  attention_cases(pool, plan.only, measure);
+  small_cases(pool, plan.only, measure);
+}
+
+}  // namespace quern::engine

@@ -1,0 +1,208 @@
+// Matmul of every stored type: the matrices of a layer, as the model calls them (quantising and
+// fork-joins included), over so many layers that no cache holds them; and the tied head.
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstring>
+#include <memory>
+#include <random>
+
+#include "engine/kernel_benchmark.h"
+#include "kernels/matmul.h"
+
+namespace quern::engine {
+namespace {
+
+using kernels::Matmul;
+using kernels::MatmulTarget;
+using kernels::PackedMatrix;
+
+constexpr std::int64_t kRows[] = {1, 4, 8, 16, 64, 512};
+constexpr std::int64_t kColdBytes = std::int64_t{128} << 20;
+
+struct Shape {
+  std::int64_t hidden, kv, inter;
+};
+constexpr Shape kDefaultModel{576, 192, 1536};  // SmolLM2-135M
+constexpr Shape kWide{2048, 512, 5632};         // K-quants need rows of a multiple of 256
+constexpr std::int64_t kVocab = 49152;
+
+// Bytes of `type` that decode to small finite numbers: random but for the halves that scale.
+std::vector<std::byte> random_weights(DType type, std::int64_t count, unsigned seed) {
+  const DTypeInfo& info = dtype_info(type);
+  std::vector<std::byte> bytes(static_cast<size_t>(count / info.block_size * info.block_bytes));
+  std::mt19937 random(seed);
+  for (size_t i = 0; i + 4 <= bytes.size(); i += 4) {
+    const auto word = static_cast<std::uint32_t>(random());
+    std::memcpy(&bytes[i], &word, 4);
+  }
+  const auto put = [&](size_t at, std::uint16_t bits) { std::memcpy(&bytes[at], &bits, 2); };
+  if (!info.quantised()) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      const float value = (static_cast<float>(random() & 0xFFFFu) / 65536.0f - 0.5f) / 16;
+      const auto at = static_cast<size_t>(i);
+      if (type == DType::kF32) std::memcpy(&bytes[4 * at], &value, 4);
+      if (type == DType::kF16) put(2 * at, f16_from_f32(value));
+      if (type == DType::kBF16) put(2 * at, bf16_from_f32(value));
+    }
+    return bytes;
+  }
+  const auto block_bytes = static_cast<size_t>(info.block_bytes);
+  const std::uint16_t scale = f16_from_f32(0.002f), minimum = f16_from_f32(-0.015f);
+  const bool two =
+      type == DType::kQ4_1 || type == DType::kQ5_1 || type == DType::kQ4_K || type == DType::kQ5_K;
+  for (size_t at = 0; at < bytes.size(); at += block_bytes) {
+    put(at + (type == DType::kQ6_K ? block_bytes - 2 : 0), scale);
+    if (two) put(at + 2, minimum);
+  }
+  return bytes;
+}
+
+PackedMatrix random_matrix(DType type, std::int64_t outputs, std::int64_t k, ThreadPool& pool) {
+  const auto bytes = random_weights(type, outputs * k, static_cast<unsigned>(outputs + k));
+  const TensorInfo info{.name = "random",
+                        .dtype = type,
+                        .shape = {outputs, k},
+                        .bytes = static_cast<std::int64_t>(bytes.size())};
+  return pack({&info, bytes.data()}, kernels::PackMode::kKeep, pool);
+}
+
+std::vector<float> random_inputs(std::int64_t count) {
+  std::mt19937 random(7);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(static_cast<size_t>(count));
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+Limit arithmetic_of(kernels::WeightFormat format) {
+  if (format == kernels::WeightFormat::kQ4) return Limit::kInt4;
+  switch (activation_of(format)) {
+    case kernels::ActivationKind::kF32: return Limit::kF32;
+    case kernels::ActivationKind::kBF16: return Limit::kBF16;
+    default: return Limit::kInt8;
+  }
+}
+
+struct LayerMatrices {
+  PackedMatrix q, k, v, o, gate, up, down;
+};
+
+// One stored type's layers, and where their products go.
+class Layers {
+ public:
+  Layers(ThreadPool& pool, DType type, const Shape& shape)
+      : shape_(shape),
+        parameters_(shape.hidden * (2 * shape.hidden + 2 * shape.kv + 3 * shape.inter)),
+        bytes_(row_bytes(type, parameters_)),
+        matmul_(pool, kRows[5], shape.inter),
+        x_(random_inputs(kRows[5] * shape.inter)) {
+    for (std::vector<float>& out : out_) {
+      out.resize(static_cast<size_t>(kRows[5] * shape.inter));
+    }
+    while (static_cast<std::int64_t>(layers_.size()) * bytes_ < kColdBytes) {
+      const auto make = [&](std::int64_t outputs, std::int64_t k) {
+        return random_matrix(type, outputs, k, pool);
+      };
+      layers_.push_back({make(shape.hidden, shape.hidden), make(shape.kv, shape.hidden),
+                         make(shape.kv, shape.hidden), make(shape.hidden, shape.hidden),
+                         make(shape.inter, shape.hidden), make(shape.inter, shape.hidden),
+                         make(shape.hidden, shape.inter)});
+    }
+  }
+
+  KernelCase product(DType type, std::int64_t rows) {
+    // Few rows are bound by memory and must see all layers; many are long enough with one or two.
+    const std::int64_t all = static_cast<std::int64_t>(layers_.size());
+    const std::int64_t count = rows <= 16 ? all : std::max<std::int64_t>(1, all * 16 / rows);
+    const double parameters = static_cast<double>(parameters_ * count);
+    return {.kernel = fmt::format("matmul {}", name_of(type)),
+            .shape = fmt::format("layers of {}, M = {}", shape_.hidden, rows),
+            .bytes = static_cast<double>(bytes_ * count),
+            .operations = 2 * parameters * static_cast<double>(rows),
+            .arithmetic = arithmetic_of(layers_.front().q.format),
+            .run = [this, rows, count] { run(rows, count); }};
+  }
+
+ private:
+  void run(std::int64_t rows, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i, ++next_) {
+      const LayerMatrices& layer = layers_[next_ % layers_.size()];
+      const MatmulTarget qkv[] = {
+          {&layer.q, out_[0].data()}, {&layer.k, out_[1].data()}, {&layer.v, out_[2].data()}};
+      const MatmulTarget o[] = {{&layer.o, out_[0].data()}};
+      const MatmulTarget gate_up[] = {{&layer.gate, out_[0].data()}, {&layer.up, out_[1].data()}};
+      const MatmulTarget down[] = {{&layer.down, out_[0].data()}};
+      matmul_(x_.data(), rows, qkv);
+      matmul_(x_.data(), rows, o);
+      matmul_(x_.data(), rows, gate_up);
+      matmul_(x_.data(), rows, down);
+    }
+  }
+
+  Shape shape_;
+  std::int64_t parameters_, bytes_;  // of a layer
+  Matmul matmul_;
+  std::vector<float> x_;
+  std::array<std::vector<float>, 3> out_;
+  std::vector<LayerMatrices> layers_;
+  size_t next_ = 0;
+};
+
+// The head, in copies enough that no cache holds them.
+class Head {
+ public:
+  Head(ThreadPool& pool, DType type)
+      : bytes_(row_bytes(type, kVocab * kDefaultModel.hidden)),
+        matmul_(pool, kRows[5], kDefaultModel.hidden),
+        x_(random_inputs(kRows[5] * kDefaultModel.hidden)),
+        out_(static_cast<size_t>(kRows[5] * kVocab)) {
+    while (static_cast<std::int64_t>(copies_.size()) * bytes_ < kColdBytes) {
+      copies_.push_back(random_matrix(type, kVocab, kDefaultModel.hidden, pool));
+    }
+  }
+
+  KernelCase product(DType type, std::int64_t rows) {
+    return {.kernel = fmt::format("head {}", name_of(type)),
+            .shape = fmt::format("{} x {}, M = {}", kVocab, kDefaultModel.hidden, rows),
+            .bytes = static_cast<double>(bytes_),
+            .operations = 2.0 * static_cast<double>(kVocab * kDefaultModel.hidden * rows),
+            .arithmetic = arithmetic_of(copies_.front().format),
+            .run = [this, rows] {
+              const MatmulTarget target[] = {{&copies_[next_++ % copies_.size()], out_.data()}};
+              matmul_(x_.data(), rows, target);
+            }};
+  }
+
+ private:
+  std::int64_t bytes_;
+  Matmul matmul_;
+  std::vector<float> x_, out_;
+  std::vector<PackedMatrix> copies_;
+  size_t next_ = 0;
+};
+
+bool wanted(const std::string& kernel, const std::string& only) {
+  return kernel.find(only) != std::string::npos;
+}
+
+}  // namespace
+
+void matmul_cases(ThreadPool& pool, const std::string& only, const CaseSink& sink) {
+  for (const DType type :
+       {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0, DType::kQ4_K,
+        DType::kQ5_K, DType::kQ6_K, DType::kBF16, DType::kF16, DType::kF32}) {
+    if (!wanted(fmt::format("matmul {}", name_of(type)), only)) continue;
+    const bool k_quant = dtype_info(type).block_size > kernels::kBlock;
+    Layers layers(pool, type, k_quant ? kWide : kDefaultModel);
+    for (const std::int64_t rows : kRows) sink(layers.product(type, rows));
+  }
+  for (const DType type : {DType::kQ8_0, DType::kBF16}) {
+    if (!wanted(fmt::format("head {}", name_of(type)), only)) continue;
+    Head head(pool, type);
+    for (const std::int64_t rows : kRows) sink(head.product(type, rows));
+  }
+}
+
+}  // namespace quern::engine
