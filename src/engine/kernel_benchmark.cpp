@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 namespace quern::engine {
 namespace {
@@ -31,32 +32,12 @@ double peak_of(const Peaks& peaks, Limit limit) {
   return 0;
 }
 
-// Whether both processors run at speed right now: a neighbour on the host, or another program,
-// shows in the fma rate. A tenth of a millisecond.
-class Calm {
- public:
-  Calm(ThreadPool& pool, const Peaks& peaks) : pool_(pool), peak_(peaks.f32) {
-    for (const auto loops : {kernels::probe_loops_avx2(), kernels::probe_loops_avx512()}) {
-      for (const kernels::ProbeLoop& loop : loops) {
-        if (loop.rate != kernels::ProbeLoop::Rate::kF32) continue;
-        const double rate = kernels::measure_loop(pool, loop, kRounds, 20);
-        if (rate > reached_) {
-          reached_ = rate;
-          loop_ = &loop;
-        }
-      }
-    }
-  }
-  bool now() const {
-    return !loop_ || kernels::measure_loop(pool_, *loop_, kRounds, 1) > 0.9 * peak_;
-  }
-
- private:
-  static constexpr std::int64_t kRounds = 2'000;
-  ThreadPool& pool_;
-  double peak_, reached_ = 0;
-  const kernels::ProbeLoop* loop_ = nullptr;
-};
+// Whether the processors run right now at the speed at which the peaks were measured: a neighbour
+// on the host, or another program, shows in the f32 rate. A fifth of a millisecond.
+bool calm(ThreadPool& pool, const Peaks& peaks) {
+  const double rate = kernels::measure_f32(pool, 2'000, 1);
+  return peaks.f32 == 0 || std::abs(rate / peaks.f32 - 1) < 0.1;
+}
 
 }  // namespace
 
@@ -76,16 +57,15 @@ std::string_view name_of(Limit limit) {
 KernelResult measure_case(ThreadPool& pool, const Peaks& peaks, int repeats,
                           const KernelCase& what) {
   constexpr double kMostSeconds = 4;
-  const Calm calm(pool, peaks);
   what.run();  // warms caches and touches memory
   std::vector<double> all, quiet;
   const auto start = Clock::now();
   while (static_cast<int>(quiet.size()) < repeats && seconds_since(start) < kMostSeconds) {
-    const bool before = calm.now();
+    const bool before = calm(pool, peaks);
     const auto begin = Clock::now();
     what.run();
     all.push_back(seconds_since(begin));
-    if (before && calm.now()) quiet.push_back(all.back());
+    if (before && calm(pool, peaks)) quiet.push_back(all.back());
   }
   const std::vector<double>& counted = quiet.size() < 3 ? all : quiet;
   KernelResult result{.kernel = what.kernel,

@@ -34,7 +34,7 @@ struct KernelResult {
   double bytes = 0, operations = 0;
   Limit bound = Limit::kNone;
   double share = 0;                   // of the bound; 0 with kNone
-  int calm_repeats = 0, repeats = 0;  // a repeat is calm if the processor ran at speed around it
+  int calm_repeats = 0, repeats = 0;  // calm: the processor ran at the peaks' speed
 };
 
 struct KernelPlan {
@@ -48,7 +48,7 @@ using KernelSink = std::function<void(const KernelResult&)>;
 void measure_kernels(ThreadPool& pool, const kernels::Peaks& peaks, const KernelPlan& plan,
                      const KernelSink& sink);
 
-// One case. Repeats around which the probe's f32 loop falls below 9/10 of its peak are left out
+// One case. Repeats around which the probe's f32 rate is off its peak by a tenth are left out
 // unless fewer than three remain.
 KernelResult measure_case(ThreadPool& pool, const kernels::Peaks& peaks, int repeats,
                           const KernelCase& what);

@@ -41,27 +41,67 @@ Read reader() {
   return read_portable;
 }
 
-// `chunks` parts of `bytes` each, read one after the other by whichever thread is free; with
+// Reads `chunks` parts of `bytes` each, one after the other, by whichever thread is free; with
 // `own`, a thread reads one part again and again that is its own.
-double read_rate(ThreadPool& pool, std::int64_t chunks, std::int64_t bytes, bool own, int repeats) {
-  const std::int64_t size = (own ? pool.size() : chunks) * bytes;
-  AlignedBuffer buffer(size);
-  // Pages that were never written are all one page of zeros.
-  std::memset(buffer.data(), 1, static_cast<std::size_t>(size));
-  std::vector<std::uint64_t> sums(static_cast<std::size_t>(pool.size()) * 8);
-  const Read read = reader();
-  double best = 0;
-  for (int repeat = 0; repeat < repeats; ++repeat) {
-    const auto start = Clock::now();
-    pool.for_each(chunks, 1, [&](std::int64_t begin, std::int64_t end, int thread) {
-      for (std::int64_t chunk = begin; chunk < end; ++chunk) {
-        const std::int64_t part = own ? thread : chunk;
-        sums[static_cast<std::size_t>(thread) * 8] += read(buffer.data() + part * bytes, bytes);
-      }
-    });
-    best = std::max(best, static_cast<double>(chunks * bytes) / seconds_since(start));
+class ReadProbe {
+ public:
+  ReadProbe(ThreadPool& pool, std::int64_t chunks, std::int64_t bytes, bool own)
+      : pool_(pool),
+        chunks_(chunks),
+        bytes_(bytes),
+        own_(own),
+        buffer_((own ? pool.size() : chunks) * bytes),
+        sums_(static_cast<std::size_t>(pool.size()) * 8) {
+    // Pages that were never written are all one page of zeros.
+    std::memset(buffer_.data(), 1, static_cast<std::size_t>(buffer_.size()));
   }
-  CHECK(sums[0] != 0, sums[0]);  // the reads have a use
+
+  // Bytes per second, the best of `repeats` runs.
+  double measure(int repeats) {
+    double best = 0;
+    for (int repeat = 0; repeat < repeats; ++repeat) {
+      const auto start = Clock::now();
+      pool_.for_each(chunks_, 1, [&](std::int64_t begin, std::int64_t end, int thread) {
+        for (std::int64_t chunk = begin; chunk < end; ++chunk) {
+          const std::int64_t part = own_ ? thread : chunk;
+          sums_[static_cast<std::size_t>(thread) * 8] +=
+              read_(buffer_.data() + part * bytes_, bytes_);
+        }
+      });
+      best = std::max(best, static_cast<double>(chunks_ * bytes_) / seconds_since(start));
+    }
+    CHECK(sums_[0] != 0, sums_[0]);  // the reads have a use
+    return best;
+  }
+
+ private:
+  ThreadPool& pool_;
+  std::int64_t chunks_, bytes_;
+  bool own_;
+  AlignedBuffer buffer_;
+  std::vector<std::uint64_t> sums_;
+  Read read_ = reader();
+};
+
+ReadProbe memory_probe(ThreadPool& pool) {
+  return ReadProbe(pool, 256, std::int64_t{1} << 20, false);
+}
+
+// The best of the turns in which the processor ran at its full speed. A virtual machine's two
+// processors are at times two of one core: then everything runs at half speed, for seconds, and the
+// best of one moment must not stand beside the best of another.
+Peaks best_of(const std::vector<Peaks>& turns) {
+  Peaks best;
+  for (const Peaks& turn : turns) best.f32 = std::max(best.f32, turn.f32);
+  for (const Peaks& turn : turns) {
+    if (turn.f32 < 0.95 * best.f32) continue;
+    best.memory = std::max(best.memory, turn.memory);
+    best.cache = std::max(best.cache, turn.cache);
+    best.bf16 = std::max(best.bf16, turn.bf16);
+    best.int8 = std::max(best.int8, turn.int8);
+    best.int4 = std::max(best.int4, turn.int4);
+  }
+  best.int4 = std::max(best.int4, best.int8);
   return best;
 }
 
@@ -95,27 +135,43 @@ double measure_loop(ThreadPool& pool, const ProbeLoop& loop, std::int64_t rounds
   return best;
 }
 
-double measure_read_bandwidth(ThreadPool& pool) {
-  return read_rate(pool, 256, std::int64_t{1} << 20, false, 12);
-}
-
-Peaks measure_peaks(ThreadPool& pool) {
-  constexpr std::int64_t kRounds = 10'000;  // of a chunk; half a millisecond in all
-  constexpr int kRepeats = 60;
-  Peaks peaks;
+double measure_f32(ThreadPool& pool, std::int64_t rounds, int repeats) {
+  double best = 0;
   for (const auto loops : {probe_loops_avx2(), probe_loops_avx512()}) {
     for (const ProbeLoop& loop : loops) {
-      double& peak = loop.rate == ProbeLoop::Rate::kF32    ? peaks.f32
-                     : loop.rate == ProbeLoop::Rate::kBF16 ? peaks.bf16
-                     : loop.rate == ProbeLoop::Rate::kInt8 ? peaks.int8
-                                                           : peaks.int4;
-      peak = std::max(peak, measure_loop(pool, loop, kRounds, kRepeats));
+      if (loop.rate != ProbeLoop::Rate::kF32) continue;
+      best = std::max(best, measure_loop(pool, loop, rounds, repeats));
     }
   }
-  peaks.int4 = std::max(peaks.int4, peaks.int8);
-  peaks.cache = read_rate(pool, 128, std::int64_t{256} << 10, true, 40);
-  peaks.memory = measure_read_bandwidth(pool);
-  return peaks;
+  return best;
+}
+
+double measure_read_bandwidth(ThreadPool& pool) { return memory_probe(pool).measure(12); }
+
+Peaks measure_peaks(ThreadPool& pool) {
+  constexpr int kTurns = 25;
+  constexpr std::int64_t kRounds = 5'000;  // of a chunk; a quarter of a millisecond in all
+  ReadProbe memory = memory_probe(pool);
+  ReadProbe cache(pool, 128, std::int64_t{256} << 10, true);
+  std::vector<Peaks> turns;
+  for (int turn = 0; turn < kTurns; ++turn) {
+    Peaks now;
+    now.f32 = measure_f32(pool, kRounds, 20);
+    for (const auto loops : {probe_loops_avx2(), probe_loops_avx512()}) {
+      for (const ProbeLoop& loop : loops) {
+        if (loop.rate == ProbeLoop::Rate::kF32) continue;
+        double& peak = loop.rate == ProbeLoop::Rate::kBF16   ? now.bf16
+                       : loop.rate == ProbeLoop::Rate::kInt8 ? now.int8
+                                                             : now.int4;
+        peak = std::max(peak, measure_loop(pool, loop, kRounds, 20));
+      }
+    }
+    now.cache = cache.measure(10);
+    now.memory = memory.measure(3);
+    now.f32 = std::min(now.f32, measure_f32(pool, kRounds, 20));
+    turns.push_back(now);
+  }
+  return best_of(turns);
 }
 
 }  // namespace quern::kernels

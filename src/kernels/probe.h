@@ -24,12 +24,15 @@ struct Peaks {
   double f32 = 0, bf16 = 0, int8 = 0, int4 = 0;
 };
 
-// The best of several short runs each, on all threads of `pool`: about a second.
+// The best of many short runs, on all threads of `pool`: about two seconds.
 Peaks measure_peaks(ThreadPool& pool);
 
 // Operations per second of one loop on all threads, eight chunks of `rounds` for each; the best
 // of `repeats`.
 double measure_loop(ThreadPool& pool, const ProbeLoop& loop, std::int64_t rounds, int repeats);
+
+// The f32 rate alone: whether the processors run at the same speed as when the peaks were measured.
+double measure_f32(ThreadPool& pool, std::int64_t rounds, int repeats);
 
 // Bytes read per second by all threads from a buffer that no cache holds; the best of a few runs.
 // Throws: kOutOfMemory.
