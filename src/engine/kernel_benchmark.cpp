@@ -56,16 +56,20 @@ std::string_view name_of(Limit limit) {
 
 KernelResult measure_case(ThreadPool& pool, const Peaks& peaks, int repeats,
                           const KernelCase& what) {
-  constexpr double kMostSeconds = 4;
+  constexpr double kMostSeconds = 4, kEnoughSeconds = 0.06;
   what.run();  // warms caches and touches memory
   std::vector<double> all, quiet;
   const auto start = Clock::now();
-  while (static_cast<int>(quiet.size()) < repeats && seconds_since(start) < kMostSeconds) {
+  double spent = 0;  // in calm repeats
+  while ((static_cast<int>(quiet.size()) < repeats || spent < kEnoughSeconds) &&
+         seconds_since(start) < kMostSeconds) {
     const bool before = calm(pool, peaks);
     const auto begin = Clock::now();
     what.run();
     all.push_back(seconds_since(begin));
-    if (before && calm(pool, peaks)) quiet.push_back(all.back());
+    if (!before || !calm(pool, peaks)) continue;
+    quiet.push_back(all.back());
+    spent += all.back();
   }
   const std::vector<double>& counted = quiet.size() < 3 ? all : quiet;
   KernelResult result{.kernel = what.kernel,

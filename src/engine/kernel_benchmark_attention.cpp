@@ -125,7 +125,7 @@ void measure(ThreadPool& pool, const std::string& kernel, DType type, const Shap
              const CaseSink& sink) {
   Cache cache(pool, type, shape.sequences, shape.queries, shape.length);
   // A decode of a short context takes microseconds: several layers make one run.
-  const int layers = shape.queries > 1 ? 1 : std::max(1, 65536 / shape.length / shape.sequences);
+  const int layers = shape.queries > 1 ? 1 : std::max(1, 16384 / shape.length / shape.sequences);
   sink({.kernel = kernel,
         .shape = shape.queries > 1
                      ? fmt::format("{} queries, context {}", shape.queries, shape.length)

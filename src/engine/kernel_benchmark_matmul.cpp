@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <memory>
@@ -113,9 +114,10 @@ class Layers {
   }
 
   KernelCase product(DType type, std::int64_t rows) {
-    // Few rows are bound by memory and must see all layers; many are long enough with one or two.
-    const std::int64_t all = static_cast<std::int64_t>(layers_.size());
-    const std::int64_t count = rows <= 16 ? all : std::max<std::int64_t>(1, all * 16 / rows);
+    // Runs go round all layers; each is short, to fit between two disturbances.
+    const std::int64_t count = std::clamp<std::int64_t>(
+        (std::int64_t{16} << 20) * 16 / (bytes_ * std::max<std::int64_t>(rows, 16)), 1,
+        static_cast<std::int64_t>(layers_.size()));
     const double parameters = static_cast<double>(parameters_ * count);
     return {.kernel = fmt::format("matmul {}", name_of(type)),
             .shape = fmt::format("layers of {}, M = {}", shape_.hidden, rows),
