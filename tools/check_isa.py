@@ -4,7 +4,8 @@
 In the archive of kernels the objects built with instruction-set flags (*_avx2, *_avx512, *_amx) may
 use them, and must define no weak function: the linker could take such a copy for everybody, and an
 older processor would meet it. All other objects of the given archives must not have a single VEX- or
-EVEX-coded instruction, static initialisers included. Exit code 1 lists what breaks this.
+EVEX-coded instruction, static initialisers included. Tile instructions stand in *_amx alone. Exit
+code 1 lists what breaks this.
 
 Usage: check_isa.py ARCHIVE.a...
 """
@@ -12,11 +13,13 @@ import re
 import subprocess
 import sys
 
+AMX = re.compile(r"_amx\.cpp\.o$")
 WIDE = re.compile(r"_(avx2|avx512|amx)\.cpp\.o$")
 MEMBER = re.compile(r"^(\S+\.o):\s+file format")
 FUNCTION = re.compile(r"^[0-9a-f]* ?<(.+)>:$")
 # Every AVX mnemonic begins with v, but for those of the mask registers and tiles.
-INSTRUCTION = re.compile(r"^\s*(?:[0-9a-f]+:)?\s*(v[a-z0-9]+|k(?:mov|or|and|shift|test|xor)\w*|tile\w+|tdp\w+)\s")
+INSTRUCTION = re.compile(r"^\s*(?:[0-9a-f]+:)?\s*(v[a-z0-9]+|k(?:mov|or|and|shift|test|xor)\w*|tile\w+|tdp\w+|(?:ld|st)tilecfg)(?:\s|$)")
+TILE = re.compile(r"tile|tdp|ldtile|sttile")
 NOT_AVX = {"verr", "verw", "vmcall", "vmrun", "vmload", "vmsave"}
 
 
@@ -31,8 +34,9 @@ def narrow_faults(archive: str) -> list[str]:
             member = match.group(1)
         elif match := FUNCTION.match(line):
             function = match.group(1)
-        elif not WIDE.search(member) and (match := INSTRUCTION.match(line)):
-            if match.group(1) not in NOT_AVX:
+        elif not AMX.search(member) and (match := INSTRUCTION.match(line)):
+            wide = WIDE.search(member) and not TILE.match(match.group(1))
+            if not wide and match.group(1) not in NOT_AVX:
                 found.append(f"{member}: {match.group(1)} in {function}")
     return found
 

@@ -1,4 +1,5 @@
-// Both CPU backends against the reference attention cases, and cpu_flash's promise of equal bits.
+// The CPU backends against the reference attention cases, and the promise of equal bits. intel_amx
+// runs on emulated tiles, and on this machine's where it has them.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,9 +9,16 @@
 #include <random>
 
 #include "attention/backends/cpu_flash.h"
+#include "attention/backends/intel_amx.h"
 #include "attention/backends/torch_native.h"
 #include "kernels/ops.h"
 #include "kernels/test_safetensors.h"
+
+#if defined(QUERN_HAS_SIMDE)
+namespace quern::kernels {
+void attend_bf16_amx_emulated(const AttendArgs&, int rows);
+}
+#endif
 
 namespace quern::attention {
 namespace {
@@ -85,13 +93,41 @@ std::vector<float> run(Make make, LayoutList (*layouts)(const Needs&), const Pro
   return out;
 }
 
+#if defined(QUERN_HAS_SIMDE)
+std::unique_ptr<AttentionBackend> make_emulated_amx(ThreadPool& pool) {
+  return make_tiled(pool, kIntelAmxInfo, kernels::attend_bf16_amx_emulated, kernels::kTileRows);
+}
+#endif
+
 struct Backend {
   const char* name;
   Make make;
   LayoutList (*layouts)(const Needs&);
+  bool rounds;  // queries and probabilities to bf16, over bf16 pages
+  bool keeps_f32 = true;
 };
-constexpr Backend kBackends[] = {{"torch_native", make_torch_native, torch_native_layouts},
-                                 {"cpu_flash", make_cpu_flash, cpu_flash_layouts}};
+
+std::vector<Backend> all_backends() {
+  const bool avx512 = kernels::ops().isa == kernels::Isa::kAvx512;
+  std::vector<Backend> all = {{"torch_native", make_torch_native, torch_native_layouts, false},
+                              {"cpu_flash", make_cpu_flash, cpu_flash_layouts, avx512}};
+  if (kernels::tile_attention()) {
+    all.push_back({"intel_amx", make_intel_amx, intel_amx_layouts, true, false});
+  }
+#if defined(QUERN_HAS_SIMDE)
+  if (kernels::ops_for(kernels::Isa::kAvx2)) {
+    all.push_back({"intel_amx, emulated", make_emulated_amx, intel_amx_layouts, true, false});
+  }
+#endif
+  return all;
+}
+
+// Those that keep the promise of equal bits at any batch, chunk, page size and number of threads.
+std::vector<Backend> tiled_backends() {
+  std::vector<Backend> tiled = all_backends();
+  tiled.erase(tiled.begin());
+  return tiled;
+}
 
 TEST(Backends, MatchTheReferenceCases) {
   const std::string folder = QUERN_TEST_DATA "/attention/";
@@ -139,14 +175,12 @@ TEST(Backends, MatchTheReferenceCases) {
       }
     }
     const auto expected = golden.floats("out");
-    for (const Backend& backend : kBackends) {
+    for (const Backend& backend : all_backends()) {
       for (KvType type : {KvType::kF32, KvType::kBF16}) {  // the inputs are bf16: both are exact
+        if (type == KvType::kF32 && !backend.keeps_f32) continue;
         const auto out = run(backend.make, backend.layouts, problem, 2, 16, type, 7);
         ASSERT_EQ(out.size(), expected.size());
-        // On AVX-512 BF16 cpu_flash rounds queries and probabilities to bf16 too.
-        const bool rounded = type == KvType::kBF16 && kernels::ops().isa == kernels::Isa::kAvx512 &&
-                             backend.name == std::string("cpu_flash");
-        const float tolerance = rounded ? 1e-2f : 2e-5f;
+        const float tolerance = type == KvType::kBF16 && backend.rounds ? 1e-2f : 2e-5f;
         for (size_t i = 0; i < out.size(); ++i) {
           ASSERT_NEAR(out[i], expected[i], tolerance) << backend.name << " " << name << " at " << i;
         }
@@ -197,24 +231,45 @@ TEST(CpuFlash, AgreesWithTorchNativeOverLongContexts) {
   }
 }
 
+TEST(IntelAmx, AgreesWithTorchNativeOverLongContexts) {
+  for (std::int32_t window : {0, 300}) {
+    const Problem problem = random_problem({700, 1, 513, 64, 255}, {1, 1, 40, 64, 1}, window);
+    const auto expected =
+        run(make_torch_native, torch_native_layouts, problem, 2, 16, KvType::kBF16, 512);
+    for (const Backend& backend : tiled_backends()) {
+      for (std::int64_t page_size : {16, 32, 128}) {
+        const auto out =
+            run(backend.make, backend.layouts, problem, 2, page_size, KvType::kBF16, 512);
+        for (size_t i = 0; i < out.size(); ++i) {
+          ASSERT_NEAR(out[i], expected[i], backend.rounds ? 2e-2f : 1e-4f) << backend.name;
+        }
+      }
+    }
+  }
+}
+
 // The same token gives the same bits whatever is in the batch, whether it is prefilled or decoded,
 // in any chunks, with any page size and number of threads.
-TEST(CpuFlash, ATokensBitsDependOnItsSequenceOnly) {
-  for (std::int32_t window : {0, 100}) {
-    const Problem whole = random_problem({600, 77}, {600, 77}, window);
-    const auto expected = run(make_cpu_flash, cpu_flash_layouts, whole, 1, 16, KvType::kBF16, 600);
-    const size_t row = 9 * 24;
-    for (std::int32_t queries : {1, 2, 16, 33, 600}) {
-      for (int threads : {1, 2, 3}) {
-        Problem tail = whole;
-        tail.kv_lens = {600};
-        tail.q_lens = {queries};
-        tail.q.assign(whole.q.begin() + (600 - queries) * 9 * 40, whole.q.begin() + 600 * 9 * 40);
-        const auto out = run(make_cpu_flash, cpu_flash_layouts, tail, threads,
-                             queries % 2 ? 16 : 64, KvType::kBF16, 5 * threads);
-        EXPECT_EQ(0, std::memcmp(out.data(), &expected[(600 - static_cast<size_t>(queries)) * row],
-                                 out.size() * 4))
-            << queries << " queries, " << threads << " threads, window " << window;
+TEST(Tiled, ATokensBitsDependOnItsSequenceOnly) {
+  for (const Backend& backend : tiled_backends()) {
+    for (std::int32_t window : {0, 100}) {
+      const Problem whole = random_problem({600, 77}, {600, 77}, window);
+      const auto expected = run(backend.make, backend.layouts, whole, 1, 16, KvType::kBF16, 600);
+      const size_t row = 9 * 24;
+      for (std::int32_t queries : {1, 2, 16, 33, 600}) {
+        for (int threads : {1, 2, 3}) {
+          Problem tail = whole;
+          tail.kv_lens = {600};
+          tail.q_lens = {queries};
+          tail.q.assign(whole.q.begin() + (600 - queries) * 9 * 40, whole.q.begin() + 600 * 9 * 40);
+          const auto out = run(backend.make, backend.layouts, tail, threads, queries % 2 ? 16 : 64,
+                               KvType::kBF16, 5 * threads);
+          EXPECT_EQ(0,
+                    std::memcmp(out.data(), &expected[(600 - static_cast<size_t>(queries)) * row],
+                                out.size() * 4))
+              << backend.name << ", " << queries << " queries, " << threads << " threads, window "
+              << window;
+        }
       }
     }
   }

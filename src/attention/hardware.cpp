@@ -7,6 +7,7 @@
 
 #include "attention/gpu_probe.h"
 #include "base/cpu_features.h"
+#include "kernels/ops.h"
 
 namespace quern::attention {
 namespace {
@@ -37,7 +38,7 @@ void probe_cpu(Hardware& hardware) {
   hardware.avx512_vnni = cpu.avx512_vnni;
   hardware.avx512_bf16 = cpu.avx512_bf16;
   hardware.avx512_fp16 = cpu.avx512_fp16;
-  hardware.amx = cpu.amx_bf16;
+  hardware.amx = kernels::tile_attention() != nullptr;
   hardware.cpu_vendor = cpu.vendor;
   hardware.cpus = usable_cpus();
   hardware.numa_nodes = numa_nodes();

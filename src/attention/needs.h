@@ -36,6 +36,7 @@ struct Needs {
   std::int64_t page_size = 0;  // 0: the backend's choice
   KvType kv_type = KvType::kAuto;
   bool deterministic = false;
+  bool f32 = false;  // --dtype float32: no backend that rounds to bf16 is chosen unasked
 };
 
 // What the command line asks, beside the model. 0 and "" are unset.

@@ -371,6 +371,32 @@ TEST(Assemble, RunsContractsOfASimulatedMachine) {
   EXPECT_EQ(refused(asked, {.base = "flex_attention"})->id(), errors::kBackendNotInBuild);
 }
 
+// A simulated machine has tiles that this one may lack: the contract must run all the same.
+TEST(Assemble, RunsIntelAmxOnASimulatedMachine) {
+  Question asked = question(llama(), "xeon-amx");
+  asked.hardware.simulated = true;
+  const Plan plan = choose(asked, {});
+  Needs needs = asked.target;
+  needs.kv_type = plan.kv_type;
+  const cache::KvLayout layout = layout_of(plan, needs);
+  EXPECT_EQ(layout.page_size, 32);
+  EXPECT_EQ(layout.dtype, DType::kBF16);
+  ThreadPool pool(1);
+  const auto backend = assemble(plan, layout, pool);
+  EXPECT_EQ(backend->info().name, "intel_amx");
+  Batch batch;
+  const std::vector<std::int32_t> pages = {0};
+  batch.token_ids.resize(1);
+  batch.sequences = {{0, 1, 1, pages}};
+  cache::KvStore store(layout, 1, 1);
+  const AttentionLayer layer = {.heads = 32, .kv_heads = 8, .head_dim = 128, .v_head_dim = 128};
+  const std::vector<float> q(32 * 128, 0.5f), k(8 * 128, 1.0f), v(8 * 128, 0.25f);
+  std::vector<float> out(32 * 128);
+  backend->plan(batch);
+  backend->forward(layer, q.data(), k.data(), v.data(), store, out.data());
+  for (float value : out) ASSERT_EQ(value, 0.25f);
+}
+
 TEST(Assemble, SplitsShareOneLayout) {
   const Question asked = question(llama(), "arm64");
   const Plan plan = choose(asked, {.prefill = "torch_native", .decode = "cpu_flash"});

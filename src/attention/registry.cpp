@@ -8,6 +8,7 @@
 
 #include "attention/backends/cpu_flash.h"
 #include "attention/backends/infos.h"
+#include "attention/backends/intel_amx.h"
 #include "attention/backends/known.h"
 #include "attention/backends/torch_native.h"
 #include "base/errors/attention.h"
@@ -27,7 +28,7 @@ Table& table() {
     auto* made = new Table;
     for (const BackendInfo& info : known_gpu_backends()) made->rows.push_back({.info = info});
     made->rows.push_back({kCpuFlashInfo, make_cpu_flash, cpu_flash_layouts});
-    made->rows.push_back({.info = known_intel_amx()});
+    made->rows.push_back({kIntelAmxInfo, make_intel_amx, intel_amx_layouts});
     made->rows.push_back({kTorchNativeInfo, make_torch_native, torch_native_layouts});
     return made;
   }();

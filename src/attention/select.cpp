@@ -48,7 +48,7 @@ constexpr Default kDefaults[] = {
      "an MHA model on an NVIDIA GPU"},
     {"triton", [](const Needs&, const Hardware& hw) { return hw.sm || hw.amd_gpu || hw.intel_gpu; },
      "the GPU backend that serves the most"},
-    {"intel_amx", [](const Needs&, const Hardware& hw) { return hw.amx; },
+    {"intel_amx", [](const Needs& needs, const Hardware& hw) { return hw.amx && !needs.f32; },
      "a processor with AMX tiles"},
     {"cpu_flash", [](const Needs&, const Hardware&) { return true; },
      "the fastest backend for processors"},

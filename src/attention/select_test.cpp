@@ -147,15 +147,28 @@ TEST(Backends, UnknownNamesGetTheNearest) {
   }
 }
 
-TEST(Choose, PrefersCpuFlashOnProcessors) {
-  const Needs needs = needs_of(model("LlamaForCausalLM"), "m", {});
-  for (const char* name : {"xeon-amx", "x86-avx2", "arm64", "h100"}) {
+TEST(Choose, PrefersTilesThenCpuFlashOnProcessors) {
+  const auto chosen = [](const Needs& needs, const char* machine) {
     std::string reason;
-    const Plan plan = choose(question_of(needs, hardware_named(name)), {}, &reason);
-    EXPECT_EQ(plan.decode.row->info.name, "cpu_flash");
+    const Plan plan = choose(question_of(needs, hardware_named(machine)), {}, &reason);
     EXPECT_FALSE(plan.split());
     EXPECT_FALSE(reason.empty());
+    return plan.decode.row->info.name;
+  };
+  Needs needs = needs_of(model("LlamaForCausalLM"), "m", {});
+  for (const char* name : {"x86-avx2", "xeon-avx512", "zen4", "arm64", "a100"}) {
+    EXPECT_EQ(chosen(needs, name), "cpu_flash") << name;
   }
+  for (const char* name : {"xeon-amx", "h100"}) EXPECT_EQ(chosen(needs, name), "intel_amx") << name;
+  // What keeps f32 or promises equal bits goes before it.
+  needs.f32 = true;
+  EXPECT_EQ(chosen(needs, "xeon-amx"), "cpu_flash");
+  needs.f32 = false;
+  needs.kv_type = KvType::kF32;
+  EXPECT_EQ(chosen(needs, "xeon-amx"), "cpu_flash");
+  needs.kv_type = KvType::kAuto;
+  needs.deterministic = true;
+  EXPECT_EQ(chosen(needs, "xeon-amx"), "cpu_flash");
 }
 
 TEST(Choose, HonoursAnExplicitName) {

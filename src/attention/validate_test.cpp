@@ -298,6 +298,10 @@ TEST(Validate, RefusesOtherMachines) {
   expect_first("intel_amx", llama(), "x86-avx2", {}, errors::kHardwareMissing,
                "intel_amx backend needs an x86 processor with AMX tiles; found: x86 processor with "
                "AVX2, no GPU.");
+  EXPECT_TRUE(refusals("intel_amx", llama(), "xeon-amx").empty());
+  EXPECT_EQ(refusals("intel_amx", llama(), "arm64").front().id, errors::kHardwareMissing);
+  EXPECT_EQ(refusals("intel_amx", llama(), "xeon-amx", kv(KvType::kF16)).front().id,
+            errors::kKvTypeUnsupported);
 }
 
 TEST(Validate, TellsWhatThisBuildLacksLast) {
@@ -308,6 +312,8 @@ TEST(Validate, TellsWhatThisBuildLacksLast) {
   expect_first("torch_native", bart(), "arm64", {}, errors::kBackendNotInBuild,
                "torch_native backend is known, but this build has no cross-attention kernels for "
                "it.");
+  expect_first("intel_amx", deepseek_v3(), "xeon-amx", {}, errors::kBackendNotInBuild,
+               "intel_amx backend is known, but this build has no MLA kernels for it.");
   expect_first("cpu_flash", llama(), "arm64", speculative("NGRAM"), errors::kBackendNotInBuild,
                "cpu_flash backend is known, but this build has no speculative decoding for it.");
 }

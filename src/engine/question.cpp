@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/errors/base.h"
+#include "core/dtype.h"
 #include "model/model.h"
 
 namespace quern::engine {
@@ -51,6 +52,7 @@ attention::Question question_of(const EngineOptions& options, const ModelConfig&
   const attention::NeedsOptions asked = needs_options(options);
   attention::Question question;
   question.target = judged_needs(target, options.model_path, asked);
+  question.target.f32 = parse_float_dtype(options.dtype) == DType::kF32;
   question.hardware = std::move(hardware);
   question.verify_in_decode = options.speculative_attention_mode == "decode";
   const std::string& algorithm = question.target.speculative_algorithm;

@@ -12,6 +12,7 @@ namespace quern::kernels {
 
 #if defined(QUERN_HAS_SIMDE)
 void attend_bf16_avx512_simde(const AttendArgs&, int rows);
+void attend_bf16_amx_emulated(const AttendArgs&, int rows);
 #endif
 
 namespace {
@@ -81,19 +82,29 @@ Result attend(const Ops& table, const Block& block, bool bf16, const std::vector
   return result;
 }
 
-// Every table that can run here, the AVX-512 one also on SIMDe.
-std::vector<Ops> tables() {
-  std::vector<Ops> all = {kRefOps};
+// A table, the most rows of a call, and whether it rounds queries and probabilities to bf16.
+struct Table : Ops {
+  int rows = kAttendRows;
+  bool rounds = isa == Isa::kAvx512;
+};
+
+// Every table that can run here, the AVX-512 one also on SIMDe, and AMX, also on emulated tiles.
+std::vector<Table> tables() {
+  std::vector<Table> all = {{kRefOps, kTileRows}};
   for (Isa isa : {Isa::kAvx2, Isa::kAvx512}) {
-    if (const Ops* table = ops_for(isa)) all.push_back(*table);
+    if (const Ops* table = ops_for(isa)) all.push_back({*table});
   }
+  const auto add = [&](std::string_view name, Attend attend, int rows) {
+    Table table{*ops_for(Isa::kAvx2), rows, true};
+    table.name = name;
+    table.attend_bf16 = attend;
+    all.push_back(table);
+  };
+  if (tile_attention()) add("AMX", tile_attention(), kTileRows);
 #if defined(QUERN_HAS_SIMDE)
   if (ops_for(Isa::kAvx2)) {
-    Ops simde = *ops_for(Isa::kAvx2);
-    simde.isa = Isa::kAvx512;
-    simde.name = "avx512 on SIMDe";
-    simde.attend_bf16 = attend_bf16_avx512_simde;
-    all.push_back(simde);
+    add("AVX-512 on SIMDe", attend_bf16_avx512_simde, kAttendRows);
+    add("AMX, emulated", attend_bf16_amx_emulated, kTileRows);
   }
 #endif
   return all;
@@ -101,23 +112,23 @@ std::vector<Ops> tables() {
 
 TEST(Attend, VectorKernelsMatchTheReference) {
   const Block a(1), b(5);
-  const auto q = random_floats(6 * kKey, 9, 0.3f);
+  const auto q = random_floats(kTileRows * kKey, 9, 0.3f);
   for (bool bf16 : {true, false}) {
     for (float cap : {0.0f, 5.0f}) {
-      for (int rows = 1; rows <= 6; ++rows) {
+      for (int rows = 1; rows <= kTileRows; ++rows) {
         std::vector<std::int32_t> first(rows), last(rows);
         for (int r = 0; r < rows; ++r) {
-          first[r] = r == 2 ? 19 : 0;         // a window
-          last[r] = r == 1 ? 0 : 7 * r + 22;  // a causal edge; row 1 sees nothing
+          first[r] = r == 2 ? 19 : 0;                       // a window
+          last[r] = r == 1 ? 0 : std::min(64, 7 * r + 22);  // a causal edge; row 1 sees nothing
         }
         const std::vector<std::int32_t> all(rows, 64), none(rows, 0);
         auto expected = attend(kRefOps, a, bf16, q, none, all, cap);
         expected = attend(kRefOps, b, bf16, q, first, last, cap, &expected);
-        for (const Ops& table : tables()) {
+        for (const Table& table : tables()) {
+          if (rows > (bf16 ? table.rows : kAttendRows)) continue;
           auto out = attend(table, a, bf16, q, none, all, cap);
           out = attend(table, b, bf16, q, first, last, cap, &out);
-          // AVX-512 rounds queries and probabilities to bf16: 2^-9 of each.
-          const float rounding = bf16 && table.isa == Isa::kAvx512 ? 0x1p-8f : 0.0f;
+          const float rounding = bf16 && table.rounds ? 0x1p-7f : 0.0f;
           for (int r = 0; r < rows; ++r) {
             const float sum = expected.sum[r];
             EXPECT_NEAR(out.sum[r], sum, 1e-4f + rounding * sum) << table.name;
@@ -137,7 +148,7 @@ TEST(Attend, ARowsBitsDoNotDependOnTheRowsBesideIt) {
   const Block block(3);
   const auto q = random_floats(6 * kKey, 4, 0.3f);
   const std::vector<std::int32_t> first = {0, 3, 0, 17, 33, 0}, last = {64, 40, 1, 20, 64, 16};
-  for (const Ops& table : tables()) {
+  for (const Table& table : tables()) {
     const auto together = attend(table, block, true, q, first, last, 0);
     for (size_t r = 0; r < 6; ++r) {
       const std::vector<float> own(q.begin() + r * kKey, q.begin() + (r + 1) * kKey);
@@ -151,14 +162,14 @@ TEST(Attend, ARowsBitsDoNotDependOnTheRowsBesideIt) {
 TEST(Merge, EqualsOnePassOverBothBlocks) {
   const Block a(1), b(2);
   const auto q = random_floats(kKey, 4, 0.3f);
-  for (const Ops& table : tables()) {
+  for (const Table& table : tables()) {
     auto one = attend(table, a, true, q, {0}, {64}, 0);
     auto left = one;
     const auto right = attend(table, b, true, q, {0}, {50}, 0);
     one = attend(table, b, true, q, {0}, {50}, 0, &one);
     table.merge(left.maximum.data(), left.sum.data(), left.out.data(), right.maximum[0],
                 right.sum[0], right.out.data(), kValue);
-    const float rounding = table.isa == Isa::kAvx512 ? 0x1p-8f * one.sum[0] : 0.0f;
+    const float rounding = table.rounds ? 0x1p-8f * one.sum[0] : 0.0f;
     for (size_t d = 0; d < kValue; ++d) EXPECT_NEAR(left.out[d], one.out[d], 1e-4f + rounding);
     EXPECT_NEAR(left.sum[0], one.sum[0], 1e-4f + rounding);
   }
@@ -168,7 +179,7 @@ TEST(Attend, ANanKeyShowsInTheResult) {
   Block block(1);
   block.key_bf16[0] = 0x7FC0;
   const auto q = random_floats(kKey, 4, 0.3f);
-  for (const Ops& table : tables()) {
+  for (const Table& table : tables()) {
     EXPECT_TRUE(std::isnan(attend(table, block, true, q, {0}, {64}, 0).sum[0]));
   }
 }

@@ -6,8 +6,17 @@
 #include "base/cpu_features.h"
 #include "base/error.h"
 #include "base/errors/base.h"
+#include "kernels/cpu/amx_ops.h"
 
 namespace quern::kernels {
+namespace {
+
+std::string forced_isa() {
+  const char* forced = std::getenv("QUERN_ISA");
+  return forced ? forced : "";
+}
+
+}  // namespace
 
 const Ops* ops_for(Isa isa) {
 #if defined(__x86_64__)
@@ -22,8 +31,7 @@ const Ops* ops_for(Isa isa) {
 
 const Ops& ops() {
   static const Ops& chosen = []() -> const Ops& {
-    const char* forced = std::getenv("QUERN_ISA");
-    const std::string word = forced ? forced : "";
+    const std::string word = forced_isa();
     constexpr std::string_view kAllowed = "ref, avx2, avx512, as far as the processor has them";
     if (!word.empty()) {
       const Ops* table = word == "ref"      ? ops_for(Isa::kRef)
@@ -40,6 +48,15 @@ const Ops& ops() {
     return kRefOps;
   }();
   return chosen;
+}
+
+Attend tile_attention() {
+#if defined(__x86_64__)
+  if (cpu_features().amx_bf16 && ops_for(Isa::kAvx512) && forced_isa().empty()) {
+    return attend_bf16_amx;
+  }
+#endif
+  return nullptr;
 }
 
 }  // namespace quern::kernels

@@ -75,7 +75,9 @@ struct AttendArgs {
   float* sum;
   float* out;
 };
+using Attend = void (*)(const AttendArgs& args, int rows);
 inline constexpr int kAttendRows = 6;  // most rows of one call
+inline constexpr int kTileRows = 16;   // the same of tile_attention()
 inline constexpr int kSlab = 16;       // tokens of a slab
 inline constexpr int kKeyBlock = 64;   // keys of a block, at multiples of 64
 inline constexpr int kKeySplit = 256;  // keys whose partial result is merged as one, in order
@@ -88,8 +90,8 @@ struct Ops {
                      std::int64_t out_stride);
   // out[row][o] = Σ_k x[row][k] · w[o][k] for the panels asked for.
   void (*multiply[kWeightFormats])(const MatmulArgs& args);
-  void (*attend_bf16)(const AttendArgs& args, int rows);
-  void (*attend_f32)(const AttendArgs& args, int rows);
+  Attend attend_bf16;
+  Attend attend_f32;
   // Merges a later split into a row's running softmax (ascending order is the caller's).
   void (*merge)(float* maximum, float* sum, float* out, float other_maximum, float other_sum,
                 const float* other_out, std::int64_t dim);
@@ -106,5 +108,9 @@ struct Ops {
 const Ops& ops();
 // A given table, or null where this processor or build cannot run it; for tests and benches.
 const Ops* ops_for(Isa isa);
+
+// attend_bf16 on AMX tiles; null where processor, system or build lack them, or QUERN_ISA names a
+// lower instruction set. The one way to a tile instruction. Thread-safe.
+Attend tile_attention();
 
 }  // namespace quern::kernels

@@ -16,14 +16,16 @@ using kernels::kAttendRows;
 using kernels::kKeyBlock;
 using kernels::kKeySplit;
 using kernels::kSlab;
+using kernels::kTileRows;
+static_assert(kAttendRows <= kTileRows);
 
 constexpr float kLog2E = 1.44269504088896340736f;
 constexpr std::int32_t kQueryChunk = 16;  // queries of one prefill work item
 
-// Running softmax of up to kAttendRows rows; out [rows, value_stride].
+// Running softmax of the rows of one call; out [rows, value_stride].
 struct RowState {
-  float maximum[kAttendRows];
-  float sum[kAttendRows];
+  float maximum[kTileRows];
+  float sum[kTileRows];
   std::vector<float> out;
 
   void reset() {
@@ -35,7 +37,7 @@ struct RowState {
 
 // What one thread works with.
 struct Scratch {
-  std::vector<float> q;  // [kAttendRows, key_stride]
+  std::vector<float> q;  // [rows, key_stride]
   RowState split, total;
 };
 
@@ -51,10 +53,15 @@ struct Item {
 
 class CpuFlash final : public AttentionBackend {
  public:
-  explicit CpuFlash(ThreadPool& pool)
-      : pool_(pool), ops_(kernels::ops()), scratch_(static_cast<size_t>(pool.size())) {}
+  CpuFlash(ThreadPool& pool, const BackendInfo& info, kernels::Attend attend_bf16, int rows)
+      : pool_(pool),
+        info_(info),
+        ops_(kernels::ops()),
+        attend_bf16_(attend_bf16),
+        rows_(rows),
+        scratch_(static_cast<size_t>(pool.size())) {}
 
-  const BackendInfo& info() const override { return kCpuFlashInfo; }
+  const BackendInfo& info() const override { return info_; }
 
   void plan(const Batch& batch) override {
     batch_ = &batch;
@@ -105,9 +112,9 @@ class CpuFlash final : public AttentionBackend {
       if (buffer.size() < static_cast<size_t>(size)) buffer.resize(static_cast<size_t>(size));
     };
     for (Scratch& scratch : scratch_) {
-      grow(scratch.q, std::int64_t{kAttendRows} * layout.key_stride);
-      grow(scratch.split.out, std::int64_t{kAttendRows} * layout.value_stride);
-      grow(scratch.total.out, std::int64_t{kAttendRows} * layout.value_stride);
+      grow(scratch.q, std::int64_t{rows_} * layout.key_stride);
+      grow(scratch.split.out, std::int64_t{rows_} * layout.value_stride);
+      grow(scratch.total.out, std::int64_t{rows_} * layout.value_stride);
     }
     grow(partial_maximum_, std::int64_t{partials_} * layer.heads);
     grow(partial_sum_, std::int64_t{partials_} * layer.heads);
@@ -117,9 +124,8 @@ class CpuFlash final : public AttentionBackend {
   void run_item(const AttentionLayer& layer, const Item& item, std::int32_t kv_head, const float* q,
                 cache::KvStore& store, Scratch& scratch, float* out) {
     const std::int32_t group = layer.heads / layer.kv_heads, rows = item.queries * group;
-    for (std::int32_t row = 0; row < rows; row += kAttendRows) {
-      run_rows(layer, item, kv_head, row, std::min(kAttendRows, rows - row), q, store, scratch,
-               out);
+    for (std::int32_t row = 0; row < rows; row += rows_) {
+      run_rows(layer, item, kv_head, row, std::min(rows_, rows - row), q, store, scratch, out);
     }
   }
 
@@ -131,7 +137,7 @@ class CpuFlash final : public AttentionBackend {
     const cache::KvLayout& layout = store.layout();
     const std::int32_t group = layer.heads / layer.kv_heads;
     const float factor = layer.scale * (layer.soft_cap > 0 ? 1.0f : kLog2E);
-    std::int32_t begin[kAttendRows], end[kAttendRows], last_key = 0;
+    std::int32_t begin[kTileRows], end[kTileRows], last_key = 0;
     for (int r = 0; r < count; ++r) {
       const std::int32_t query = item.query + (row + r) / group;
       const std::int32_t position = sequence.kv_len - sequence.query_len + query;
@@ -176,7 +182,7 @@ class CpuFlash final : public AttentionBackend {
                     std::int32_t kv_head, std::int32_t key, const std::int32_t* begin,
                     const std::int32_t* end, int count, cache::KvStore& store, Scratch& scratch) {
     const cache::KvLayout& layout = store.layout();
-    std::int32_t first[kAttendRows], last[kAttendRows];
+    std::int32_t first[kTileRows], last[kTileRows];
     bool seen = false;
     for (int r = 0; r < count; ++r) {
       first[r] = std::max(0, begin[r] - key);
@@ -207,7 +213,7 @@ class CpuFlash final : public AttentionBackend {
                        layout.element_bytes();
       ++args.slabs;
     }
-    (layout.dtype == DType::kF32 ? ops_.attend_f32 : ops_.attend_bf16)(args, count);
+    (layout.dtype == DType::kF32 ? ops_.attend_f32 : attend_bf16_)(args, count);
   }
 
   void merge_row(RowState& total, const RowState& split, int r,
@@ -273,7 +279,10 @@ class CpuFlash final : public AttentionBackend {
   }
 
   ThreadPool& pool_;
+  const BackendInfo& info_;
   const kernels::Ops& ops_;
+  const kernels::Attend attend_bf16_;
+  const int rows_;  // of one call
   const Batch* batch_ = nullptr;
   std::vector<Item> items_;
   std::int32_t partials_ = 0;
@@ -285,7 +294,12 @@ class CpuFlash final : public AttentionBackend {
 }  // namespace
 
 std::unique_ptr<AttentionBackend> make_cpu_flash(ThreadPool& pool) {
-  return std::make_unique<CpuFlash>(pool);
+  return make_tiled(pool, kCpuFlashInfo, kernels::ops().attend_bf16, kAttendRows);
+}
+
+std::unique_ptr<AttentionBackend> make_tiled(ThreadPool& pool, const BackendInfo& info,
+                                             kernels::Attend attend, int rows) {
+  return std::make_unique<CpuFlash>(pool, info, attend, rows);
 }
 
 LayoutList cpu_flash_layouts(const Needs& needs) {

@@ -27,7 +27,6 @@ constexpr std::int32_t kPage1[] = {1}, kPage64[] = {64}, kPage128[] = {128}, kPa
 constexpr std::int32_t kPage64Or32[] = {64, 32};
 constexpr std::int32_t kTrtllmMhaPages[] = {64, 16, 32, 128}, kTrtllmMhaSmallPages[] = {64, 16, 32};
 constexpr std::int32_t kXpuPages[] = {128, 64}, kXpuMlaPages[] = {128, 64, 16, 32};
-constexpr std::int32_t kCpuPages[] = {16, 32, 64, 128};
 
 constexpr std::int32_t kFlashinferDims[] = {64, 128, 256, 512};
 constexpr std::int32_t kDim128[] = {128};
@@ -167,17 +166,6 @@ Outcome aiter_caveat(const Needs& needs, const Hardware&) {
   const bool served = heads == 4 || heads == 8 || (heads % 16 == 0 && heads >= 16 && heads <= 128);
   if (!needs.mla || served) return std::nullopt;
   return Caveat{Check::kHeadDim, errors::kAiterMlaHeads, "4, 8 or multiples of 16 up to 128 heads"};
-}
-
-Outcome amx_caveat(const Needs& needs, const Hardware&) {
-  const bool tree = needs.speculative_topk > 1 && !needs.speculative_algorithm.empty();
-  if (tree && (needs.window || needs.encoder_decoder)) {
-    return Caveat{Check::kTopk, errors::kTopkUnsupported,
-                  "topk = 1 with a window or cross attention"};
-  }
-  if (needs.mla && needs.soft_cap)
-    return Caveat{Check::kSoftCap, errors::kSoftCapUnsupported, "no cap for MLA"};
-  return std::nullopt;
 }
 
 constexpr BackendInfo kFlashinfer = {.name = "flashinfer",
@@ -547,25 +535,8 @@ constexpr BackendInfo kGpuBackends[] = {kFa3,
                                         kIntelXpu,
                                         kMlu};
 
-constexpr BackendInfo kIntelAmx = {.name = "intel_amx",
-                                   .mha = true,
-                                   .mla = true,
-                                   .cross_attention = kYes,
-                                   .cross_with_window = true,
-                                   .speculative = Speculation::kTree,
-                                   .speculative_mla = Speculation::kTree,
-                                   .page_sizes = kCpuPages,
-                                   .kv_types = kHalf,
-                                   .window = kYes,
-                                   .sinks = kYes,
-                                   .soft_cap = kYes,
-                                   .device = Device::kX86Amx,
-                                   .machine = "an x86 processor with AMX tiles",
-                                   .caveat = amx_caveat};
-
 }  // namespace
 
 std::span<const BackendInfo> known_gpu_backends() { return kGpuBackends; }
-const BackendInfo& known_intel_amx() { return kIntelAmx; }
 
 }  // namespace quern::attention

@@ -10,6 +10,5 @@ namespace quern::attention {
 
 // In order of preference on the machines they are for.
 std::span<const BackendInfo> known_gpu_backends();
-const BackendInfo& known_intel_amx();
 
 }  // namespace quern::attention

@@ -13,14 +13,6 @@ namespace {
 
 constexpr std::int64_t kMostKeyDims = 640;  // of the stack buffer; MLA's latent has 576
 
-// Pairs of bf16 as 32-bit words: out[i] = {x[2i], x[2i+1]}. `count` is a multiple of 16.
-QUERN_INLINE void to_pairs(const float* x, std::int64_t count, unsigned* out) {
-  for (std::int64_t i = 0; i < count; i += 16) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i / 2),
-                        avx512_round_to_bf16(_mm512_loadu_ps(x + i)));
-  }
-}
-
 QUERN_INLINE __m512i load(const void* slab, std::int64_t pair) {
   return _mm512_loadu_si512(static_cast<const unsigned*>(slab) + pair);
 }
@@ -92,7 +84,7 @@ __attribute__((noinline)) void attend(const AttendArgs& args) {
   alignas(64) unsigned p[R][kKeyBlock / 2];
   const Slabs slabs = visible_slabs(args, R);
   if (slabs.begin >= slabs.end) return;
-  for (int r = 0; r < R; ++r) to_pairs(args.q + r * args.key_stride, args.key_stride, q[r]);
+  for (int r = 0; r < R; ++r) avx512_to_pairs(args.q + r * args.key_stride, args.key_stride, q[r]);
   int slab = slabs.begin;
   for (; slab + 2 <= slabs.end; slab += 2) score<R, 2>(args, slab, q, scores);
   if (slab < slabs.end) score<R, 1>(args, slab, q, scores);
@@ -101,7 +93,7 @@ __attribute__((noinline)) void attend(const AttendArgs& args) {
     shrink[r] = softmax_row(scores[r], slabs.begin * kSlab, slabs.end * kSlab, args.first[r],
                             args.last[r], args.soft_cap, args.maximum + r, args.sum + r);
     const int begin = slabs.begin * kSlab;
-    to_pairs(scores[r] + begin, (slabs.end - slabs.begin) * kSlab, p[r] + begin / 2);
+    avx512_to_pairs(scores[r] + begin, (slabs.end - slabs.begin) * kSlab, p[r] + begin / 2);
   }
   std::int64_t dim = 0;
   for (; dim + 32 <= args.value_stride; dim += 32) weigh<R, 2>(args, slabs, dim, p, shrink);

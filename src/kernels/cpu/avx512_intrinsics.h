@@ -45,3 +45,12 @@ static inline __attribute__((always_inline)) __m256i avx512_round_to_bf16(__m512
   return (__m256i)_mm512_cvtneps_pbh(floats);
 }
 #endif
+
+// Pairs of bf16 as 32-bit words: out[i] = {x[2i], x[2i+1]}. `count` is a multiple of 16.
+static inline __attribute__((always_inline)) void avx512_to_pairs(const float* x, long count,
+                                                                  unsigned* out) {
+  for (long i = 0; i < count; i += 16) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i / 2),
+                        avx512_round_to_bf16(_mm512_loadu_ps(x + i)));
+  }
+}
