@@ -116,7 +116,8 @@ QUERN_INLINE void weigh(const AttendArgs& args, Slabs slabs,
                         const unsigned (&p)[kTileRows][kKeyBlock / 2]) {
   alignas(64) unsigned together[kPairs][kPairs];
   const std::int64_t out_bytes = args.value_stride * static_cast<std::int64_t>(sizeof(float));
-  const bool low = slabs.begin<2, high = slabs.end> 2;
+  const bool low = slabs.begin < 2;
+  const bool high = slabs.end > 2;
   QUERN_TILE_LOAD(4, p[0], sizeof p[0]);
   QUERN_TILE_LOAD(3, p[0] + kPairs, sizeof p[0]);
   for (std::int64_t dim = 0; dim < args.value_stride; dim += kPairs) {
