@@ -14,6 +14,9 @@ import generate_errors
 
 EXCEPTIONS = {
     "CpuTooOld": "needs a processor without SSE4.2; main prints it before any Error can be made",
+    "InternalError": "our own bug, which no input can reach; base's tests look at its words",
+    "StepFailed": "an exception inside a step that is no Error: only a bug or a lack of memory makes one",
+    "UnexpectedFailure": "an exception that reaches main and is no Error: every one we know is turned into one",
     "OutOfMemory": "a real lack of memory ends other programs of the machine too",
 }
 

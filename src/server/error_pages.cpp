@@ -44,7 +44,7 @@ void add_retry_after(Reply& reply) {
 // Events carry the id as text, because programs that embed the engine see them too.
 const ErrorEntry& entry_of(const TokenEvent& event) {
   if (event.finish_reason == FinishReason::kCancelled) {
-    return error_entry(errors::kRequestCancelled);
+    return Error(errors::kRequestCancelled).entry();  // made, so that a trace of errors has it
   }
   for (const ErrorEntry& entry : error_entries()) {
     if (event.error_id == entry.id || event.error_id == entry.symbol) return entry;

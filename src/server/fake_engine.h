@@ -45,6 +45,7 @@ class FakeEngine : public Engine {
     if (running.text.starts_with("!throw")) {
       throw Error(errors::kFieldOutOfRange, {{"expected", "shorter"}, {"actual", "\xFF long"}});
     }
+    if (running.text.starts_with("!break")) running.text.at(running.text.size());  // no Error
     if (running.text.empty()) running.text = "empty";
     running.event.prompt_tokens = static_cast<std::int64_t>(running.text.size());
     const std::lock_guard lock(mutex_);

@@ -320,6 +320,14 @@ TEST(HttpServer, RefusesAPortInUseAndABadAddress) {
   EXPECT_EQ(id_of(options), errors::kCannotListen);
 }
 
+TEST(HttpServer, TurnsAnyExceptionIntoAnErrorOfTheCatalogue) {
+  TestServer server;
+  const TestReply reply = server.post("/v1/completions", completion("!break", 4));
+  EXPECT_EQ(reply.status, 500);
+  EXPECT_EQ(reply.json()["error"]["code"], "handler_failed");
+  EXPECT_EQ(server.post("/v1/completions", completion("abc", 4)).status, 200);
+}
+
 TEST(HttpServer, FinishesWhatRunsWhenStopped) {
   TestServer server(test_options(), std::chrono::milliseconds(5));
   TestClient client(server.port()), waiting(server.port());
