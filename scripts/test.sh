@@ -29,7 +29,8 @@ if ! .venv/bin/python -m pytest -q -rs tests/e2e "$@" >"$log" 2>&1 </dev/null; t
 fi
 summary=$(tail -n 1 "$log" | sed 's/^=* *//; s/ *=*$//')
 echo "end-to-end tests: $summary"
-sed -n 's/^SKIPPED \[\([0-9]*\)\] [^ ]* /  skipped: \1 × /p' "$log"
+sed -n 's/^SKIPPED \[\([0-9]*\)\] [^ ]* /\1 /p' "$log" |
+  awk '{ n = $1; $1 = ""; all[$0] += n } END { for (why in all) print "  skipped:" why ": " all[why] " tests" }'
 more_passed=$(echo "$summary" | sed -n 's/.*\b\([0-9][0-9]*\) passed.*/\1/p')
 more_skipped=$(echo "$summary" | sed -n 's/.*\b\([0-9][0-9]*\) skipped.*/\1/p')
 echo "tests: $((passed + ${more_passed:-0})) passed, 0 failed," \
