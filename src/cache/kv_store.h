@@ -49,8 +49,9 @@ KvLayout rows_layout(DType dtype, std::int32_t page_size, std::int32_t kv_heads,
 KvLayout packed_layout(DType dtype, std::int32_t page_size, std::int32_t kv_heads,
                        std::int32_t head_dim, std::int32_t v_head_dim);
 
-// Records stand as [layer][page][kv_head]. Memory is reserved at once and touched page by page.
-// The engine's thread and its pool only.
+// Records stand as [page][layer][kv_head], so that what a request holds lies together and huge
+// pages cost little. Memory is reserved at once and touched page by page. The engine's thread and
+// its pool only.
 class KvStore {
  public:
   // Throws: kOutOfMemory.
@@ -67,14 +68,15 @@ class KvStore {
   void store(std::int64_t layer, std::int64_t page, std::int64_t kv_head, std::int64_t slot,
              const float* key, const float* value);
   std::byte* record(std::int64_t layer, std::int64_t page, std::int64_t kv_head) {
-    return base_ + ((layer * pages_ + page) * layout_.kv_heads + kv_head) * layout_.record_bytes();
+    return base_ + ((page * layers_ + layer) * layout_.kv_heads + kv_head) * layout_.record_bytes();
   }
 
  private:
   KvLayout layout_;
-  std::int64_t pages_;
-  std::size_t bytes_;
-  std::byte* base_ = nullptr;
+  std::int64_t layers_, pages_;
+  void* mapping_ = nullptr;
+  std::size_t mapping_bytes_;
+  std::byte* base_ = nullptr;  // in the mapping, at a huge page's boundary
 };
 
 }  // namespace quern::cache

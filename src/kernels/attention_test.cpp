@@ -62,6 +62,8 @@ Result attend(const Ops& table, const Block& block, bool bf16, const std::vector
   }
   AttendArgs args{.keys = {},
                   .values = {},
+                  .next_keys = {},
+                  .next_values = {},
                   .slabs = 4,
                   .key_stride = kKey,
                   .value_stride = kValue,

@@ -64,6 +64,10 @@ struct MatmulArgs {
 struct AttendArgs {
   const void* keys[4];    // slab: [key_stride/2][16][2] bf16, or [key_stride][16] f32
   const void* values[4];  // slab: [8][value_stride][2] bf16, or [16][value_stride] f32
+  // The slabs of the block that comes next, to be fetched from memory meanwhile; null where it is
+  // known to be in a cache.
+  const void* next_keys[4];
+  const void* next_values[4];
   int slabs;
   std::int64_t key_stride, value_stride;  // multiples of 16
   const float* q;                         // [rows, key_stride], zero padded

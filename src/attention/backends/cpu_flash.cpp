@@ -42,8 +42,8 @@ struct Scratch {
 };
 
 // Some queries of a sequence against splits [split_begin, split_end) of its keys. Where a lone
-// query is cut into several items, each leaves a partial result at `partial`, to be merged
-// afterwards.
+// query is cut into several items, each of their splits leaves a partial result, the first at
+// `partial`, to be merged afterwards.
 struct Item {
   std::int32_t sequence;
   std::int32_t query, queries;
@@ -72,8 +72,12 @@ class CpuFlash final : public AttentionBackend {
       const auto index = static_cast<std::int32_t>(s);
       const std::int32_t splits = (sequence.kv_len + kKeySplit - 1) / kKeySplit;
       if (sequence.query_len == 1 && splits > 1) {
-        for (std::int32_t split = 0; split < splits; ++split) {
-          items_.push_back({index, 0, 1, split, split + 1, partials_++});
+        // Runs of splits, so that each fetches the next one's pages while it computes.
+        const std::int32_t run = std::max(1, splits / (2 * pool_.size()));
+        for (std::int32_t split = 0; split < splits; split += run) {
+          const std::int32_t end = std::min(splits, split + run);
+          items_.push_back({index, 0, 1, split, end, partials_});
+          partials_ += end - split;
         }
         continue;
       }
@@ -157,30 +161,40 @@ class CpuFlash final : public AttentionBackend {
       scratch.split.reset();
       for (std::int32_t key = split * kKeySplit; key < std::min(last_key, (split + 1) * kKeySplit);
            key += kKeyBlock) {
-        attend_block(layer, sequence, kv_head, key, begin, end, count, store, scratch);
+        attend_block(layer, item, kv_head, key, begin, end, count, store, scratch);
       }
-      for (int r = 0; r < count; ++r) merge_row(scratch.total, scratch.split, r, layout);
+      for (int r = 0; r < count; ++r) {
+        if (item.partial < 0) {
+          merge_row(scratch.total, scratch.split, r, layout);
+        } else {
+          keep_partial(layer, layout, item.partial + split - item.split_begin,
+                       kv_head * group + (row + r) % group, scratch.split, r);
+        }
+      }
     }
+    if (item.partial >= 0) return;
     for (int r = 0; r < count; ++r) {
       const std::int32_t head = kv_head * group + (row + r) % group;
       const float* result = scratch.total.out.data() + std::int64_t{r} * layout.value_stride;
-      if (item.partial >= 0) {
-        const std::int64_t at = std::int64_t{item.partial} * layer.heads + head;
-        partial_maximum_[static_cast<size_t>(at)] = scratch.total.maximum[r];
-        partial_sum_[static_cast<size_t>(at)] = scratch.total.sum[r];
-        std::copy(result, result + layout.value_stride,
-                  partial_out_.data() + at * layout.value_stride);
-      } else {
-        const std::int64_t token = sequence.query_begin + item.query + (row + r) / group;
-        finish(layer, head, scratch.total.maximum[r], scratch.total.sum[r], result,
-               out + (token * layer.heads + head) * layer.v_head_dim);
-      }
+      const std::int64_t token = sequence.query_begin + item.query + (row + r) / group;
+      finish(layer, head, scratch.total.maximum[r], scratch.total.sum[r], result,
+             out + (token * layer.heads + head) * layer.v_head_dim);
     }
   }
 
-  void attend_block(const AttentionLayer& layer, const SequenceSlice& sequence,
-                    std::int32_t kv_head, std::int32_t key, const std::int32_t* begin,
-                    const std::int32_t* end, int count, cache::KvStore& store, Scratch& scratch) {
+  void keep_partial(const AttentionLayer& layer, const cache::KvLayout& layout,
+                    std::int32_t partial, std::int32_t head, const RowState& state, int r) {
+    const std::int64_t at = std::int64_t{partial} * layer.heads + head;
+    partial_maximum_[static_cast<size_t>(at)] = state.maximum[r];
+    partial_sum_[static_cast<size_t>(at)] = state.sum[r];
+    const float* result = state.out.data() + std::int64_t{r} * layout.value_stride;
+    std::copy(result, result + layout.value_stride, partial_out_.data() + at * layout.value_stride);
+  }
+
+  void attend_block(const AttentionLayer& layer, const Item& item, std::int32_t kv_head,
+                    std::int32_t key, const std::int32_t* begin, const std::int32_t* end, int count,
+                    cache::KvStore& store, Scratch& scratch) {
+    const SequenceSlice& sequence = batch_->sequences[static_cast<size_t>(item.sequence)];
     const cache::KvLayout& layout = store.layout();
     std::int32_t first[kTileRows], last[kTileRows];
     bool seen = false;
@@ -192,6 +206,8 @@ class CpuFlash final : public AttentionBackend {
     if (!seen) return;
     kernels::AttendArgs args{.keys = {},
                              .values = {},
+                             .next_keys = {},
+                             .next_values = {},
                              .slabs = 0,
                              .key_stride = layout.key_stride,
                              .value_stride = layout.value_stride,
@@ -202,16 +218,27 @@ class CpuFlash final : public AttentionBackend {
                              .maximum = scratch.split.maximum,
                              .sum = scratch.split.sum,
                              .out = scratch.split.out.data()};
-    for (std::int32_t t = key; t < std::min(sequence.kv_len, key + kKeyBlock); t += kSlab) {
+    // Where slab t of the sequence stands: its keys, its values.
+    const auto place = [&](std::int32_t t, const void** keys, const void** values) {
       const std::int32_t page = sequence.pages[static_cast<size_t>(t / layout.page_size)];
       const std::int32_t slot = t % layout.page_size;
       const std::byte* record = store.record(layer.layer, page, kv_head);
-      args.keys[args.slabs] =
-          record + std::int64_t{slot} * layout.key_stride * layout.element_bytes();
-      args.values[args.slabs] =
-          record + (layout.key_elements() + std::int64_t{slot} * layout.value_stride) *
-                       layout.element_bytes();
+      *keys = record + std::int64_t{slot} * layout.key_stride * layout.element_bytes();
+      *values = record + (layout.key_elements() + std::int64_t{slot} * layout.value_stride) *
+                             layout.element_bytes();
+    };
+    for (std::int32_t t = key; t < std::min(sequence.kv_len, key + kKeyBlock); t += kSlab) {
+      place(t, &args.keys[args.slabs], &args.values[args.slabs]);
       ++args.slabs;
+    }
+    // A lone query reads each page once, from memory; many find it in a cache. Where the next block
+    // is short, its last slab is named once more.
+    const std::int32_t stop = std::min(sequence.kv_len, item.split_end * kKeySplit);
+    if (sequence.query_len == 1 && key + kKeyBlock < stop) {
+      for (int slab = 0; slab < 4; ++slab) {
+        const std::int32_t next = std::min(key + kKeyBlock + slab * kSlab, sequence.kv_len - 1);
+        place(next / kSlab * kSlab, &args.next_keys[slab], &args.next_values[slab]);
+      }
     }
     (layout.dtype == DType::kF32 ? ops_.attend_f32 : attend_bf16_)(args, count);
   }
@@ -247,9 +274,10 @@ class CpuFlash final : public AttentionBackend {
         for (std::int64_t head = head_begin; head < head_end; ++head) {
           const auto at = static_cast<size_t>(std::int64_t{item.partial} * layer.heads + head);
           float* result = partial_out_.data() + at * static_cast<size_t>(layout.value_stride);
-          for (size_t other = first + 1; other < last; ++other) {
-            const auto from =
-                static_cast<size_t>(std::int64_t{items_[other].partial} * layer.heads + head);
+          const Item& final = items_[last - 1];
+          const std::int32_t end = final.partial + final.split_end - final.split_begin;
+          for (std::int32_t other = item.partial + 1; other < end; ++other) {
+            const auto from = static_cast<size_t>(std::int64_t{other} * layer.heads + head);
             merge(partial_maximum_[at], partial_sum_[at], result, partial_maximum_[from],
                   partial_sum_[from],
                   partial_out_.data() + from * static_cast<size_t>(layout.value_stride),

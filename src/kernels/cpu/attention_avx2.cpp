@@ -37,11 +37,18 @@ struct F32Pairs {
 };
 
 // acc[r] += Σ over `pairs` pair rows of x[r][2i], x[r][2i+1] times 16 lanes at p.
-template <typename Pairs, int R>
+template <typename Pairs, int R, bool kFetch>
 QUERN_INLINE void accumulate(__m256 (&acc)[R][2], const float* x, std::int64_t x_stride,
-                             const typename Pairs::Element* p, std::int64_t lanes,
+                             const typename Pairs::Element* p, const void* next, std::int64_t lanes,
                              std::int64_t pairs) {
+  const std::int64_t ahead =
+      kFetch ? static_cast<const char*>(next) - reinterpret_cast<const char*>(p) : 0;
   for (std::int64_t i = 0; i < pairs; ++i, p += 2 * lanes, x += 2) {
+    if (kFetch) {
+      const char* line = reinterpret_cast<const char*>(p) + ahead;
+      __builtin_prefetch(line, 0, 3);
+      if (Pairs::kLaneElements == 1) __builtin_prefetch(line + lanes * sizeof(*p), 0, 3);
+    }
     const __m256 even0 = Pairs::even(p, lanes, 0), even1 = Pairs::even(p, lanes, 1);
     QUERN_UNROLL for (int r = 0; r < R; ++r) {
       const __m256 value = _mm256_broadcast_ss(x + r * x_stride);
@@ -57,7 +64,7 @@ QUERN_INLINE void accumulate(__m256 (&acc)[R][2], const float* x, std::int64_t x
   }
 }
 
-template <typename Pairs, int R>
+template <typename Pairs, int R, bool kFetch>
 __attribute__((noinline)) void attend(const AttendArgs& args) {
   using Element = typename Pairs::Element;
   alignas(32) float scores[R][kKeyBlock];
@@ -66,8 +73,9 @@ __attribute__((noinline)) void attend(const AttendArgs& args) {
   for (int g = slabs.begin; g < slabs.end; ++g) {
     __m256 acc[R][2];
     QUERN_UNROLL for (int r = 0; r < R; ++r) acc[r][0] = acc[r][1] = _mm256_setzero_ps();
-    accumulate<Pairs, R>(acc, args.q, args.key_stride, static_cast<const Element*>(args.keys[g]),
-                         kSlab, args.key_stride / 2);
+    accumulate<Pairs, R, kFetch>(acc, args.q, args.key_stride,
+                                 static_cast<const Element*>(args.keys[g]), args.next_keys[g],
+                                 kSlab, args.key_stride / 2);
     QUERN_UNROLL for (int r = 0; r < R; ++r) {
       _mm256_store_ps(&scores[r][g * kSlab], acc[r][0]);
       _mm256_store_ps(&scores[r][g * kSlab + 8], acc[r][1]);
@@ -86,9 +94,11 @@ __attribute__((noinline)) void attend(const AttendArgs& args) {
       acc[r][1] = _mm256_mul_ps(_mm256_loadu_ps(out + 8), _mm256_set1_ps(shrink[r]));
     }
     for (int g = slabs.begin; g < slabs.end; ++g) {
-      accumulate<Pairs, R>(acc, &scores[0][g * kSlab], kKeyBlock,
-                           static_cast<const Element*>(args.values[g]) + d * Pairs::kLaneElements,
-                           args.value_stride, kSlab / 2);
+      const std::int64_t at = d * Pairs::kLaneElements;
+      const auto* next = static_cast<const Element*>(args.next_values[g]);
+      accumulate<Pairs, R, kFetch>(acc, &scores[0][g * kSlab], kKeyBlock,
+                                   static_cast<const Element*>(args.values[g]) + at,
+                                   kFetch ? next + at : nullptr, args.value_stride, kSlab / 2);
     }
     QUERN_UNROLL for (int r = 0; r < R; ++r) {
       float* out = args.out + r * args.value_stride + d;
@@ -98,23 +108,32 @@ __attribute__((noinline)) void attend(const AttendArgs& args) {
   }
 }
 
-template <typename Pairs>
+template <typename Pairs, bool kFetch>
 QUERN_INLINE void attend_rows(const AttendArgs& args, int rows) {
   switch (rows) {
-    case 1: attend<Pairs, 1>(args); break;
-    case 2: attend<Pairs, 2>(args); break;
-    case 3: attend<Pairs, 3>(args); break;
-    case 4: attend<Pairs, 4>(args); break;
-    case 5: attend<Pairs, 5>(args); break;
-    case 6: attend<Pairs, 6>(args); break;
+    case 1: attend<Pairs, 1, kFetch>(args); break;
+    case 2: attend<Pairs, 2, kFetch>(args); break;
+    case 3: attend<Pairs, 3, kFetch>(args); break;
+    case 4: attend<Pairs, 4, kFetch>(args); break;
+    case 5: attend<Pairs, 5, kFetch>(args); break;
+    case 6: attend<Pairs, 6, kFetch>(args); break;
     default: break;
+  }
+}
+
+template <typename Pairs>
+QUERN_INLINE void attend_any(const AttendArgs& args, int rows) {
+  if (args.next_keys[0] != nullptr) {
+    attend_rows<Pairs, true>(args, rows);
+  } else {
+    attend_rows<Pairs, false>(args, rows);
   }
 }
 
 }  // namespace
 
-void attend_bf16_avx2(const AttendArgs& args, int rows) { attend_rows<Bf16Pairs>(args, rows); }
-void attend_f32_avx2(const AttendArgs& args, int rows) { attend_rows<F32Pairs>(args, rows); }
+void attend_bf16_avx2(const AttendArgs& args, int rows) { attend_any<Bf16Pairs>(args, rows); }
+void attend_f32_avx2(const AttendArgs& args, int rows) { attend_any<F32Pairs>(args, rows); }
 
 void merge_avx2(float* maximum, float* sum, float* out, float other_maximum, float other_sum,
                 const float* other_out, std::int64_t dim) {
