@@ -36,4 +36,4 @@ more_skipped=$(echo "$summary" | sed -n 's/.*\b\([0-9][0-9]*\) skipped.*/\1/p')
 echo "tests: $((passed + ${more_passed:-0})) passed, 0 failed," \
      "$((skipped + ${more_skipped:-0})) skipped"
 # With arguments only some tests ran.
-[ $# -gt 0 ] || python3 -B tools/check_raised.py src "$QUERN_ERROR_TRACE" --warn
+[ $# -gt 0 ] || python3 -B tools/check_raised.py src "$QUERN_ERROR_TRACE"
