@@ -12,6 +12,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr double kMaxScale = 1e6;
+
 bool is_one_of(std::string_view type, std::initializer_list<std::string_view> types) {
   return std::ranges::find(types, type) != types.end();
 }
@@ -117,10 +119,13 @@ void read_linear(const ConfigFields& fields, ModelConfig& config) {
 }
 
 // The layers with experts, of those that the file's fields tell apart.
-std::int64_t count_moe_layers(const ConfigFields& fields, const ModelConfig& config) {
+std::vector<bool> read_expert_layers(const ConfigFields& fields, const ModelConfig& config) {
+  std::vector<bool> layers(static_cast<std::size_t>(config.layers), false);
   if (const json* freq = fields.find({"moe_layer_freq"}); freq != nullptr && freq->is_array()) {
     const auto flags = fields.integers({"moe_layer_freq"}, 0, 1);
-    return std::min(config.layers, std::int64_t{std::count(flags.begin(), flags.end(), 1)});
+    for (std::size_t i = 0; i < std::min(layers.size(), flags.size()); ++i)
+      layers[i] = flags[i] == 1;
+    return layers;
   }
   const std::int64_t first = fields.integer({"first_k_dense_replace"}, 0, kMaxLayers).value_or(0);
   const std::int64_t step =
@@ -130,12 +135,27 @@ std::int64_t count_moe_layers(const ConfigFields& fields, const ModelConfig& con
           .value_or(1);
   const auto dense = fields.integers({"mlp_only_layers"}, 0, kMaxLayers);
   // Layers are counted from 1 where only every second has experts, as the classes do.
-  std::int64_t count = 0;
   for (std::int64_t i = first; i < config.layers; ++i) {
     const bool listed = std::ranges::find(dense, i) != dense.end();
-    if (!listed && (i + 1) % step == 0) ++count;
+    layers[static_cast<std::size_t>(i)] = !listed && (i + 1) % step == 0;
   }
-  return count;
+  return layers;
+}
+
+// What the class fixes, and what its file tells.
+ExpertRouting read_routing(const ConfigFields& fields, std::string_view type) {
+  const bool sigmoid_class = is_one_of(
+      type, {"deepseek_v3", "deepseek_v32", "kimi_k2", "glm4_moe", "glm4_moe_lite", "glm_moe_dsa"});
+  ExpertRouting routing;
+  routing.scores = fields.word({"scoring_func"}).value_or(sigmoid_class ? "sigmoid" : "softmax");
+  routing.method = fields.word({"topk_method"}).value_or(sigmoid_class ? "noaux_tc" : "greedy");
+  routing.normalize = fields.boolean({"norm_topk_prob"}).value_or(sigmoid_class);
+  if (type == "mixtral") routing.normalize = true;
+  routing.scale = fields.number({"routed_scaling_factor"}, 0.0, kMaxScale).value_or(1.0);
+  if (routing.method == "greedy") return routing;
+  routing.groups = fields.integer({"n_group"}, 1, kMaxExperts).value_or(1);
+  routing.picked_groups = fields.integer({"topk_group"}, 1, kMaxExperts).value_or(1);
+  return routing;
 }
 
 double bits_of_method(const ConfigFields& quant, std::string_view method) {
@@ -201,7 +221,8 @@ void read_experts(const ConfigFields& fields, std::string_view type, ModelConfig
                    config.experts)
           .value_or(0);
   config.moe_inter = fields.integer({"moe_intermediate_size"}, 1, kMaxInter).value_or(config.inter);
-  config.moe_layers = count_moe_layers(fields, config);
+  config.expert_layers = read_expert_layers(fields, config);
+  config.routing = read_routing(fields, type);
   const auto shared = fields.integer({"n_shared_experts", "num_shared_experts"}, 0, kMaxExperts);
   config.shared_inter = fields.integer({"shared_expert_intermediate_size"}, 0, kMaxInter)
                             .value_or(shared.value_or(0) * config.moe_inter);

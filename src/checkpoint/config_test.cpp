@@ -115,6 +115,13 @@ TEST_P(ConfigOfModel, IsTheSameInBothForms) {
   EXPECT_EQ(old_form.attention_sinks, new_form.attention_sinks);
   EXPECT_EQ(old_form.activation, new_form.activation);
   EXPECT_EQ(old_form.nextn_layers, new_form.nextn_layers);
+  EXPECT_EQ(old_form.expert_layers, new_form.expert_layers);
+  EXPECT_EQ(old_form.routing.scores, new_form.routing.scores);
+  EXPECT_EQ(old_form.routing.method, new_form.routing.method);
+  EXPECT_EQ(old_form.routing.normalize, new_form.routing.normalize);
+  EXPECT_EQ(old_form.routing.groups, new_form.routing.groups);
+  EXPECT_EQ(old_form.routing.picked_groups, new_form.routing.picked_groups);
+  EXPECT_EQ(old_form.routing.scale, new_form.routing.scale);
   // BERT's published form says nothing of them, the newer one says null.
   EXPECT_EQ(old_form.bos_token_id, new_form.bos_token_id);
   EXPECT_EQ(old_form.eos_token_ids, new_form.eos_token_ids);
@@ -137,6 +144,18 @@ TEST(Config, ReadsWhatOnlySomeModelsHave) {
   EXPECT_EQ(load("gemma2", "config.json").attention_soft_cap, 5.0);
   EXPECT_TRUE(load("gpt_oss", "config.json").attention_sinks);
   EXPECT_FALSE(load("llama", "config.json").attention_sinks);
+
+  const ModelConfig v3 = load("deepseek_v3", "config.json");
+  EXPECT_THAT(v3.expert_layers, ElementsAre(false, true));
+  EXPECT_EQ(v3.routing.scores, "sigmoid");
+  EXPECT_EQ(v3.routing.method, "noaux_tc");
+  EXPECT_TRUE(v3.routing.normalize);
+  EXPECT_EQ(v3.routing.groups, 4);
+  EXPECT_EQ(v3.routing.picked_groups, 2);
+  EXPECT_EQ(v3.routing.scale, 2.5);
+  EXPECT_EQ(load("deepseek_v2_grouped", "config.json").routing.method, "group_limited_greedy");
+  EXPECT_THAT(load("qwen3_moe", "config.json").expert_layers, ElementsAre(true, false, true));
+  EXPECT_TRUE(load("mixtral", "config.json").routing.normalize);
 
   const ModelConfig llama3 = load("llama3", "config.json");
   EXPECT_EQ(llama3.rope_scaling.type, "llama3");

@@ -141,6 +141,24 @@ void read_rope(const GgufFields& fields, const std::string& architecture, ModelC
       fields.number("rope.scaling.original_context_length", 0, kMaxContext).value_or(0);
 }
 
+// What the file tells; what the architecture fixes.
+ExpertRouting read_routing(const GgufHeader& header, const GgufFields& fields,
+                           std::string_view architecture) {
+  ExpertRouting routing;
+  if (fields.integer("expert_gating_func", 0, 100).value_or(1) == 2) routing.scores = "sigmoid";
+  const bool biased = std::ranges::any_of(header.tensors, [](const GgufTensor& tensor) {
+    return tensor.name.ends_with(".exp_probs_b.bias");
+  });
+  routing.normalize = fields.boolean("expert_weights_norm")
+                          .value_or(architecture == "llama" || architecture == "qwen3moe");
+  const double scale = fields.number("expert_weights_scale", 0.0, kHuge).value_or(1.0);
+  routing.scale = scale == 0.0 ? 1.0 : scale;  // 0 stands for none there
+  routing.groups = fields.integer("expert_group_count", 1, kMaxExperts).value_or(1);
+  routing.picked_groups = fields.integer("expert_group_used_count", 1, kMaxExperts).value_or(1);
+  routing.method = biased ? "noaux_tc" : routing.groups > 1 ? "group_limited_greedy" : "greedy";
+  return routing;
+}
+
 // The layers that block_count promises must have tensors; which ones, the model family knows.
 void check_blocks(const GgufHeader& header, const GgufFields& fields, const ModelConfig& config) {
   if (header.tensors.empty()) return;
@@ -254,8 +272,11 @@ ModelConfig gguf_config(const GgufHeader& header) {
   if (config.experts > 0) {
     config.moe_inter =
         fields.integer("expert_feed_forward_length", 1, kMaxInter).value_or(config.inter);
-    config.moe_layers =
-        config.layers - fields.integer("leading_dense_block_count", 0, config.layers).value_or(0);
+    const std::int64_t dense =
+        fields.integer("leading_dense_block_count", 0, config.layers).value_or(0);
+    config.expert_layers.assign(static_cast<std::size_t>(config.layers), true);
+    std::fill_n(config.expert_layers.begin(), dense, false);
+    config.routing = read_routing(header, fields, *architecture);
     config.shared_inter =
         fields.integer("expert_shared_count", 0, kMaxExperts).value_or(0) * config.moe_inter;
   }

@@ -174,10 +174,10 @@ TEST(KnownModels, TellWhatBackendsAskFor) {
   EXPECT_EQ(config_of("gemma-2-9b").attention_soft_cap, 50.0);
   EXPECT_EQ(config_of("gemma-3-27b").attention_soft_cap, 0.0);
   EXPECT_EQ(config_of("DeepSeek-V3").nextn_layers, 1);
-  EXPECT_EQ(config_of("DeepSeek-V3").moe_layers, 58);
+  EXPECT_EQ(config_of("DeepSeek-V3").moe_layers(), 58);
   EXPECT_EQ(config_of("DeepSeek-V3").quantization.bits, 8);
   EXPECT_EQ(config_of("DeepSeek-V3.2").index_topk, 2048);
-  EXPECT_EQ(config_of("Llama-4-Maverick-17B-128E").moe_layers, 24);
+  EXPECT_EQ(config_of("Llama-4-Maverick-17B-128E").moe_layers(), 24);
   EXPECT_EQ(config_of("Llama-4-Scout-17B-16E").attention_chunk, 8192);
   EXPECT_TRUE(config_of("t5-base").encoder_decoder);
   EXPECT_TRUE(config_of("Llama-3.2-11B-Vision").encoder_decoder);

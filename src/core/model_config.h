@@ -36,6 +36,19 @@ struct WeightQuantization {
   bool only_experts = false;  // the other weights keep `dtype`
 };
 
+// How a token's experts are picked and weighed (model/layers/moe_router.h).
+struct ExpertRouting {
+  // softmax (over all experts), sigmoid, or what the file says (the family refuses it)
+  std::string scores = "softmax";
+  // greedy; group_limited_greedy: from the groups with the best experts; noaux_tc: the same where a
+  // stored bias takes part in picking, but not in the weights. Others are refused as above.
+  std::string method = "greedy";
+  bool normalize = false;          // the picked weights are divided by their sum
+  std::int64_t groups = 1;         // of experts, equal in size
+  std::int64_t picked_groups = 1;  // of a token
+  double scale = 1.0;              // of the weights, at last
+};
+
 struct ModelConfig {
   std::string architecture;  // "LlamaForCausalLM"; for GGUF derived from general.architecture
   std::string model_type;    // "llama"
@@ -85,11 +98,12 @@ struct ModelConfig {
   // Mixture of experts.
   std::int64_t experts = 0;  // 0: dense
   std::int64_t experts_per_token = 0;
-  std::int64_t moe_layers = 0;    // layers with experts; the others are dense with `inter`
-  std::int64_t dense_inter = 0;   // width of those where it is not `inter`; 0: it is
-  std::int64_t moe_inter = 0;     // width of one expert
-  std::int64_t shared_inter = 0;  // width of all shared experts together; 0: none
-  bool gated_mlp = true;          // three matrices in a feed-forward block, else two
+  std::vector<bool> expert_layers;  // [layers]; the others are dense with `inter`; empty: all are
+  std::int64_t dense_inter = 0;     // width of those where it is not `inter`; 0: it is
+  std::int64_t moe_inter = 0;       // width of one expert
+  std::int64_t shared_inter = 0;    // width of all shared experts together; 0: none
+  ExpertRouting routing;
+  bool gated_mlp = true;  // three matrices in a feed-forward block, else two
 
   // Gated delta net and the like; 0 where no layer is kLinear.
   std::int64_t linear_key_heads = 0, linear_value_heads = 0;
@@ -108,6 +122,18 @@ struct ModelConfig {
   std::int32_t bos_token_id = -1;
   std::vector<std::int32_t> eos_token_ids;
 
+  std::int64_t moe_layers() const {
+    return std::count(expert_layers.begin(), expert_layers.end(), true);
+  }
+  bool has_experts(std::int64_t layer) const {
+    return !expert_layers.empty() && expert_layers[static_cast<std::size_t>(layer)];
+  }
+  // Keys that a token of the layer sees, itself counted; 0: all before it.
+  std::int64_t window_of(std::int64_t layer) const {
+    const bool window =
+        layer_kinds.empty() || layer_kinds[static_cast<std::size_t>(layer)] == LayerKind::kWindow;
+    return window ? sliding_window : 0;
+  }
   std::int64_t layers_of(LayerKind kind) const {
     if (!layer_kinds.empty()) return std::count(layer_kinds.begin(), layer_kinds.end(), kind);
     return kind == (sliding_window > 0 ? LayerKind::kWindow : LayerKind::kFull) ? layers : 0;

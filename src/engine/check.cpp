@@ -56,7 +56,7 @@ std::vector<std::string> facts_of(const ModelConfig& config) {
   add(config.dual_chunk_attention, "dual chunk attention");
   add(config.index_topk > 0, fmt::format("sparse attention over {} tokens", config.index_topk));
   add(config.experts > 0, fmt::format("{} experts, {} for a token, in {} layers", config.experts,
-                                      config.experts_per_token, config.moe_layers));
+                                      config.experts_per_token, config.moe_layers()));
   add(config.nextn_layers > 0, fmt::format("{} multi-token-prediction layer{}", config.nextn_layers,
                                            config.nextn_layers == 1 ? "" : "s"));
   add(!config.quantization.method.empty(), "stored as " + config.quantization.method);

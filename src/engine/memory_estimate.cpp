@@ -165,7 +165,7 @@ Parameters count_parameters(const ModelConfig& c) {
   Parameters counted;
   const double embedding = wide(c.vocab) * wide(c.hidden) * (c.tied_embeddings ? 1 : 2) +
                            (c.learned_positions ? wide(c.context_length) * wide(c.hidden) : 0);
-  const double moe_layers = c.experts > 0 ? wide(c.moe_layers) : 0;
+  const double moe_layers = wide(c.moe_layers());
   const double rest = embedding + attention_of_all_layers(c) + encoder(c) +
                       (wide(c.layers) - moe_layers) * feed_forward(c, dense_width(c));
   counted.total = narrow(rest + moe_layers * expert_layer(c, c.experts));
@@ -181,7 +181,7 @@ std::int64_t weight_bytes(const ModelConfig& c, const Parameters& parameters) {
   const WeightQuantization& stored = c.quantization;
   if (stored.bits == 0) return narrow(wide(parameters.total) * plain);
   const double experts =
-      wide(c.experts > 0 ? c.moe_layers : 0) * wide(c.experts) * feed_forward(c, c.moe_inter);
+      wide(c.moe_layers()) * wide(c.experts) * feed_forward(c, c.moe_inter);
   const double embedding = wide(c.vocab) * wide(c.hidden) * (c.tied_embeddings ? 1 : 2);
   const double quantized = stored.only_experts ? experts : wide(parameters.total) - embedding;
   return narrow(quantized * stored.bits / 8 + (wide(parameters.total) - quantized) * plain);
