@@ -1,73 +1,17 @@
 // The llama family against the golden outputs of the model authors' own implementation.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstring>
 
 #include "base/error.h"
 #include "base/errors/model.h"
-#include "kernels/test_safetensors.h"
-#include "model/test_runner.h"
+#include "model/golden_compare.h"
 
 namespace quern::model {
 namespace {
 
 using attention::KvType;
 using kernels::PackMode;
-
-const std::string kModels = QUERN_TEST_DATA "/models/";
-
-struct Differences {
-  std::vector<float> logits;  // |ours − golden| at the stored positions
-  int steps = 0, equal = 0, wide_unequal = 0;
-};
-
-// One golden prompt: logits at the stored positions, then the greedy continuation with every
-// earlier token forced. `clear` is the margin from which a step must agree.
-void compare(TestRunner& runner, const GoldenArrays& golden, const std::string& prompt, float clear,
-             Differences& out) {
-  const auto ids = golden.as<std::int32_t>(prompt + ".ids");
-  const auto positions = golden.as<std::int32_t>(prompt + ".positions");
-  const auto expected = golden.floats(prompt + ".logits");
-  const auto vocab = static_cast<size_t>(runner.vocab());
-  auto logits = runner.append(ids, 0, 37);
-  for (size_t i = 0; i < positions.size(); ++i) {
-    for (size_t t = 0; t < vocab; ++t) {
-      const float ours = logits[static_cast<size_t>(positions[i]) * vocab + t];
-      out.logits.push_back(std::fabs(ours - expected[i * vocab + t]));
-    }
-  }
-  const auto greedy = golden.as<std::int32_t>(prompt + ".greedy_ids");
-  const auto margin = golden.floats(prompt + ".greedy_margin");
-  std::vector<float> last(logits.end() - static_cast<std::ptrdiff_t>(vocab), logits.end());
-  for (size_t step = 0; step < greedy.size(); ++step) {
-    const auto best = std::max_element(last.begin(), last.end()) - last.begin();
-    ++out.steps;
-    if (best == greedy[step]) {
-      ++out.equal;
-    } else if (margin[step] > clear) {
-      ++out.wide_unequal;
-    }
-    const std::int32_t token[] = {greedy[step]};
-    last = runner.append(token, static_cast<std::int32_t>(ids.size() + step));
-  }
-}
-
-Differences compare_all(TestRunner& runner, const GoldenArrays& golden, const std::string& prefix,
-                        float clear) {
-  Differences all;
-  for (int p = 0; golden.has(prefix + "p" + std::to_string(p) + ".ids"); ++p) {
-    compare(runner, golden, prefix + "p" + std::to_string(p), clear, all);
-  }
-  EXPECT_GE(all.steps, 96);
-  std::sort(all.logits.begin(), all.logits.end());
-  return all;
-}
-
-void expect_exact(const Differences& all, const std::string& what) {
-  EXPECT_LT(all.logits.back(), 2e-3f) << what;
-  EXPECT_EQ(all.wide_unequal, 0) << what;
-}
 
 TEST(Llama, Float32MeetsTheGoldensOnBothBackends) {
   for (const std::string name : {"llama", "llama3"}) {
@@ -96,24 +40,13 @@ TEST(Llama, Float32MeetsTheGoldenOfEveryGgufType) {
   }
 }
 
-// TOLERANCES.md: what transformers itself differs by in bfloat16; mean below twice that, 99th
-// percentile below three times, and greedy tokens wherever the margin exceeds that percentile.
 TEST(Llama, Bfloat16StaysWithinTheMeasuredTolerance) {
-  struct Case {
-    std::string name;
-    float p99, mean;
-  };
-  for (const Case& c : {Case{"llama", 0.285f, 0.0563f}, Case{"llama3", 0.118f, 0.0309f}}) {
+  for (const Bfloat16Case& c :
+       {Bfloat16Case{"llama", 0.285f, 0.0563f}, {"llama3", 0.118f, 0.0309f}}) {
     const GoldenArrays golden(kModels + c.name + "/golden.safetensors");
     for (const std::string backend : {"torch_native", "cpu_flash"}) {
       TestRunner runner(kModels + c.name, backend, PackMode::kKeep, KvType::kBF16);
-      const auto all = compare_all(runner, golden, "", c.p99);
-      double mean = 0;
-      for (float difference : all.logits) mean += difference;
-      mean /= static_cast<double>(all.logits.size());
-      EXPECT_LT(mean, 2 * c.mean) << c.name << " " << backend;
-      EXPECT_LT(all.logits[all.logits.size() * 99 / 100], 3 * c.p99) << c.name << " " << backend;
-      EXPECT_EQ(all.wide_unequal, 0) << c.name << " " << backend;
+      expect_within_tolerance(compare_all(runner, golden, "", c.p99), c, c.name + " " + backend);
     }
   }
 }
@@ -129,9 +62,7 @@ TEST(Llama, QuantisedKernelsStayNearTheDecodedWeights) {
       TestRunner runner(kModels + model + "/gguf/" + model + "-" + type + ".gguf", "cpu_flash",
                         PackMode::kKeep, KvType::kBF16);
       const auto all = compare_all(runner, golden, type + ".", 1.5f);
-      double mean = 0;
-      for (float difference : all.logits) mean += difference;
-      EXPECT_LT(mean / static_cast<double>(all.logits.size()), 0.25) << type;
+      EXPECT_LT(all.mean(), 0.25f) << type;
       EXPECT_EQ(all.wide_unequal, 0) << type;
     }
   }
@@ -141,10 +72,11 @@ TEST(Llama, LogitsDoNotDependOnChunksOrThreads) {
   const GoldenArrays golden(kModels + "llama/golden.safetensors");
   const auto ids = golden.as<std::int32_t>("p5.ids");
   const std::string path = kModels + "llama/gguf/llama-Q4_1.gguf";
-  TestRunner whole(path, "cpu_flash", PackMode::kKeep, KvType::kBF16, 1);
+  TestRunner whole(path, "cpu_flash", PackMode::kKeep, KvType::kBF16, {.threads = 1});
   const auto expected = whole.append(ids, 0);
   for (std::int32_t chunk : {1, 7, 64}) {
-    TestRunner runner(path, "cpu_flash", PackMode::kKeep, KvType::kBF16, 1 + chunk % 3);
+    TestRunner runner(path, "cpu_flash", PackMode::kKeep, KvType::kBF16,
+                      {.threads = 1 + chunk % 3});
     const auto logits = runner.append(ids, 0, chunk);
     EXPECT_EQ(0, std::memcmp(logits.data(), expected.data(), logits.size() * 4)) << chunk;
   }

@@ -8,14 +8,15 @@
 
 #include "base/error.h"
 #include "base/errors/model.h"
-#include "model/families/llama.h"
+#include "model/families/families.h"
 
 namespace quern::model {
 
 namespace {
 
 std::span<const Family> families() {
-  static const Family kFamilies[] = {llama_family()};
+  static const Family kFamilies[] = {llama_family(), mistral_family(), qwen2_family(),
+                                     qwen3_family()};
   return kFamilies;
 }
 

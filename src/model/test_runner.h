@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,11 +14,18 @@
 
 namespace quern::model {
 
+struct RunOptions {
+  int threads = 2;
+  std::int64_t page_size = 0;                     // 0: the backend's choice
+  std::function<void(ModelConfig&)> change = {};  // of what the file says
+};
+
 class TestRunner {
  public:
   TestRunner(const std::string& path, const std::string& backend, kernels::PackMode pack,
-             attention::KvType kv, int threads = 2)
-      : pool_(threads), metadata_(checkpoint::read_metadata(path)) {
+             attention::KvType kv, const RunOptions& run = {})
+      : pool_(run.threads), metadata_(checkpoint::read_metadata(path)) {
+    if (run.change) run.change(metadata_.config);
     const Family& family = find_family(metadata_.config);
     family.check(metadata_.config);
     const auto weights = checkpoint::open_weights(metadata_);
@@ -28,6 +36,7 @@ class TestRunner {
     model_ = family.load(metadata_, *weights, pool_, options);
     attention::NeedsOptions asked;
     asked.kv_type = kv;
+    asked.page_size = run.page_size;
     const auto needs = attention::needs_of(metadata_.config, path, asked);
     const attention::BackendRow& row = attention::find_backend(backend);
     backend_ = row.create(pool_);

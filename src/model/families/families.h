@@ -1,0 +1,13 @@
+// The families of this build, one file each; model.cpp lists them.
+#pragma once
+
+#include "model/model.h"
+
+namespace quern::model {
+
+Family llama_family();
+Family mistral_family();
+Family qwen2_family();
+Family qwen3_family();
+
+}  // namespace quern::model

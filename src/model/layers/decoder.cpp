@@ -1,0 +1,188 @@
+#include "model/layers/decoder.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/errors/model.h"
+#include "base/log.h"
+#include "kernels/decode_blocks.h"
+
+namespace quern::model {
+namespace {
+
+using kernels::MatmulTarget;
+using kernels::PackedMatrix;
+
+constexpr TensorName kEmbedding = {"model.embed_tokens.weight", "token_embd.weight"};
+constexpr TensorName kNorm = {"model.norm.weight", "output_norm.weight"};
+constexpr TensorName kHead = {"lm_head.weight", "output.weight"};
+constexpr TensorName kLayer = {"model.layers.{}.", "blk.{}."};
+constexpr TensorName kAttentionNorm = {"input_layernorm.weight", "attn_norm.weight"};
+constexpr TensorName kFeedForwardNorm = {"post_attention_layernorm.weight", "ffn_norm.weight"};
+
+struct Layer {
+  std::vector<float> attention_norm, feed_forward_norm;  // [hidden]
+  LayerParts parts;
+};
+
+std::vector<float> rope_factors(const checkpoint::Weights& weights) {
+  const auto tensor = weights.find("rope_freqs.weight");
+  if (!tensor) return {};
+  std::vector<float> factors(static_cast<size_t>(tensor->columns()));
+  kernels::decode(tensor->info->dtype, tensor->data, tensor->columns(), factors.data());
+  return factors;
+}
+
+class Decoder final : public Model {
+ public:
+  Decoder(const checkpoint::Metadata& metadata, const checkpoint::Weights& weights,
+          ThreadPool& pool, const LoadOptions& options, const MakeLayer& make_layer)
+      : config_(metadata.config),
+        rope_(config_, rope_factors(weights)),
+        workspace_(pool, options.max_tokens, options.max_rows) {
+    load(metadata.format == checkpoint::Format::kGguf, weights, pool, options, make_layer);
+    workspace_.reserve(Scratch(), config_.hidden);  // for the head
+    workspace_.allocate();
+    const std::int64_t row = config_.hidden * static_cast<std::int64_t>(sizeof(float));
+    residual_ = kernels::AlignedBuffer(options.max_tokens * row);
+    normed_ = kernels::AlignedBuffer(std::max(options.max_tokens, options.max_rows) * row);
+    added_ = kernels::AlignedBuffer(options.max_tokens * row);
+  }
+
+  std::int64_t vocab() const override { return config_.vocab; }
+  std::int64_t weight_bytes() const override { return weight_bytes_; }
+  std::int64_t decode_bytes() const override {
+    std::int64_t bytes = head_ ? weight_bytes_ - embedding_.data.size() : weight_bytes_;
+    for (const Layer& layer : layers_) bytes -= layer.parts.feed_forward->idle_bytes();
+    return bytes;
+  }
+
+  void forward(const Batch& batch, attention::AttentionBackend& backend, cache::KvStore& store,
+               float* logits) override {
+    const std::int64_t tokens = batch.tokens();
+    float* x = at(residual_);
+    workspace_.each_row(tokens, [&](std::int64_t t) {
+      kernels::unpack_row(embedding_, batch.token_ids[static_cast<size_t>(t)],
+                          x + t * config_.hidden);
+    });
+    rope_.plan(batch.positions);
+    backend.plan(batch);
+    const Step step{batch, backend, store, rope_};
+    for (Layer& layer : layers_) {
+      norm(tokens, layer.attention_norm);
+      layer.parts.attention->forward(step, at(normed_), at(added_));
+      add_to_residual(tokens);
+      norm(tokens, layer.feed_forward_norm);
+      layer.parts.feed_forward->forward(step, at(normed_), at(added_));
+      add_to_residual(tokens);
+    }
+    float* last = at(normed_);  // [rows, hidden]
+    workspace_.each_row(batch.rows(), [&](std::int64_t r) {
+      norm_row(x + batch.logit_rows[static_cast<size_t>(r)] * config_.hidden, norm_,
+               last + r * config_.hidden);
+    });
+    const MatmulTarget target[] = {{head_ ? &*head_ : &embedding_, logits}};
+    workspace_.matmul()(last, batch.rows(), target);
+  }
+
+ private:
+  static float* at(const kernels::AlignedBuffer& buffer) {
+    return reinterpret_cast<float*>(buffer.data());
+  }
+
+  void load(bool gguf, const checkpoint::Weights& weights, ThreadPool& pool,
+            const LoadOptions& options, const MakeLayer& make_layer) {
+    const auto name = [&](const TensorName& tensor) {
+      return gguf ? tensor.gguf : tensor.hugging_face;
+    };
+    WeightLoader loader(weights, pool, options);
+    const ModelConfig& c = config_;
+    loader.refuse_layers_beyond(name(kLayer), c);
+    embedding_ = loader.matrix(name(kEmbedding), c.vocab, c.hidden);
+    norm_ = loader.vector(name(kNorm), c.hidden);
+    if (!c.tied_embeddings) {
+      head_ = loader.matrix(name(kHead), c.vocab, c.hidden);
+    } else if (loader.has(name(kHead))) {
+      log().warn("{} holds '{}' though the embeddings are tied: the embedding is used",
+                 weights.origin(), name(kHead));
+    }
+    for (std::int64_t i = 0; i < c.layers; ++i) {
+      const LayerLoader layer(c, loader, workspace_, gguf, i);
+      Layer& loaded = layers_.emplace_back();
+      loaded.attention_norm = layer.vector(kAttentionNorm, c.hidden);
+      loaded.feed_forward_norm = layer.vector(kFeedForwardNorm, c.hidden);
+      loaded.parts = make_layer(layer);
+    }
+    weight_bytes_ = loader.packed_bytes();
+  }
+
+  void norm_row(const float* x, const std::vector<float>& weight, float* out) const {
+    workspace_.ops().rms_norm(x, weight.data(), static_cast<float>(config_.rms_norm_eps), 1,
+                              config_.hidden, out);
+  }
+
+  void norm(std::int64_t tokens, const std::vector<float>& weight) {
+    workspace_.each_row(tokens, [&](std::int64_t t) {
+      norm_row(at(residual_) + t * config_.hidden, weight, at(normed_) + t * config_.hidden);
+    });
+  }
+
+  void add_to_residual(std::int64_t tokens) {
+    workspace_.each_row(tokens, [&](std::int64_t t) {
+      workspace_.ops().add(at(residual_) + t * config_.hidden, at(added_) + t * config_.hidden,
+                           config_.hidden);
+    });
+  }
+
+  ModelConfig config_;
+  Rope rope_;
+  Workspace workspace_;
+  PackedMatrix embedding_;            // [vocab, hidden]
+  std::optional<PackedMatrix> head_;  // [vocab, hidden]; none where tied
+  std::vector<float> norm_;           // [hidden]
+  std::vector<Layer> layers_;
+  std::int64_t weight_bytes_ = 0;
+  // Of a step, [tokens, hidden] f32: the residual stream, its norm, what a part adds to it.
+  kernels::AlignedBuffer residual_, normed_, added_;
+};
+
+}  // namespace
+
+void config_mismatch(const ModelConfig& config, std::string what) {
+  throw Error(errors::kModelConfigMismatch, {{"what", std::move(what)}, {"origin", config.origin}});
+}
+
+void feature_not_served(const ModelConfig& config, std::string feature) {
+  throw Error(errors::kModelFeatureNotServed, {{"architecture", config.architecture},
+                                               {"feature", std::move(feature)},
+                                               {"origin", config.origin}});
+}
+
+void check_decoder(const ModelConfig& config) {
+  if (config.activation != "silu") {
+    feature_not_served(config, "activation '" + config.activation + "'");
+  }
+  if (config.mlp_bias) feature_not_served(config, "feed-forward biases");
+  for (const auto& [name, value] : {std::pair{"heads", config.heads},
+                                    {"kv_heads", config.kv_heads},
+                                    {"layers", config.layers},
+                                    {"hidden", config.hidden},
+                                    {"head_dim", config.head_dim},
+                                    {"inter", config.inter},
+                                    {"vocab", config.vocab},
+                                    {"max_position_embeddings", config.context_length}}) {
+    if (value <= 0) config_mismatch(config, fmt::format("{} is {}", name, value));
+  }
+  Rope::check(config);
+}
+
+std::unique_ptr<Model> load_decoder(const checkpoint::Metadata& metadata,
+                                    const checkpoint::Weights& weights, ThreadPool& pool,
+                                    const LoadOptions& options, const MakeLayer& make_layer) {
+  return std::make_unique<Decoder>(metadata, weights, pool, options, make_layer);
+}
+
+}  // namespace quern::model
