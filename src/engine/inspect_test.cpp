@@ -43,7 +43,7 @@ TEST(Inspect, CountsTheLatentOfMla) {
   const InspectReport report = inspect(kModels + "deepseek_v2/config.json");
   EXPECT_EQ(report.kv_bytes_per_token, 2 * (64 + 16) * 2);
   EXPECT_TRUE(report.tensors.empty());
-  EXPECT_EQ(report.tokenizer, "");
+  EXPECT_EQ(report.tokenizer, "BPE");
 }
 
 }  // namespace
