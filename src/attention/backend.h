@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "attention/mla.h"
 #include "attention/needs.h"
 #include "base/error.h"
 #include "base/threads.h"
@@ -107,7 +108,8 @@ struct BackendInfo {
   std::string_view note = {};  // where quern's own kernels serve more than SGLang's, etc.
 };
 
-// One layer's attention, in the same numbers for MHA, GQA, MQA, MLA and cross attention.
+// One layer's attention, in the same numbers for MHA, GQA, MQA and cross attention; MlaLayer is
+// that of MLA.
 struct AttentionLayer {
   std::int32_t layer = 0;  // which layer of the cache
   std::int32_t heads = 0;  // query heads
@@ -133,6 +135,10 @@ class AttentionBackend {
   // out [tokens, heads, v_head_dim]; all f32.
   virtual void forward(const AttentionLayer& layer, const float* q, const float* k, const float* v,
                        cache::KvStore& store, float* out) = 0;
+  // The same for latent attention over a cache of latent rows: stores the new tokens' rows, then
+  // attends, each sequence as runs_expanded() says.
+  // Requires: info().mla_in_build, or a simulated contract for MLA.
+  virtual void forward_mla(const MlaLayer& layer, const MlaInputs& inputs, cache::KvStore& store);
 };
 
 // Page layouts that the backend accepts for these needs, best first.

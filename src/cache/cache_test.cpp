@@ -85,5 +85,39 @@ TEST(KvStore, StoresATokenAndClearsTheRecordAtSlotZero) {
   }
 }
 
+TEST(KvStore, LatentRowsTakeTheirBytesAndNothingMore) {
+  for (const auto& [dtype, bytes] :
+       {std::pair{DType::kF32, 4}, {DType::kBF16, 2}, {DType::kF8E4M3, 1}}) {
+    for (std::int32_t page_size : {1, 16, 32, 64, 128}) {
+      const KvLayout layout = latent_layout(dtype, page_size, 576);
+      EXPECT_EQ(layout.bytes_per_token(61), 61 * 576 * bytes);
+      KvStore store(layout, 2, 3);
+      std::vector<float> row(576);
+      for (size_t i = 0; i < row.size(); ++i) row[i] = static_cast<float>(i % 16) - 7.5f;
+      for (std::int32_t slot = 0; slot < page_size; ++slot) {
+        store.store(1, 2, 0, slot, row.data(), nullptr);
+      }
+      const std::byte* record = store.record(1, 2, 0);
+      for (std::int64_t d = 0; d < 576; ++d) {
+        EXPECT_EQ(layout.element(record, layout.key_index(page_size - 1, d)),
+                  row[static_cast<size_t>(d)]);
+      }
+    }
+  }
+}
+
+TEST(KvStore, Fp8RowsKeepTheNearestValue) {
+  KvStore store(latent_layout(DType::kF8E4M3, 16, 3), 1, 1);
+  const float row[] = {0.3f, -1000.0f, 0x1p-12f};
+  store.store(0, 0, 0, 5, row, nullptr);
+  const KvLayout& layout = store.layout();
+  const auto stored = [&](std::int64_t d) {
+    return layout.element(store.record(0, 0, 0), layout.key_index(5, d));
+  };
+  EXPECT_EQ(stored(0), 0.3125f);
+  EXPECT_EQ(stored(1), -448.0f);
+  EXPECT_EQ(stored(2), 0.0f);
+}
+
 }  // namespace
 }  // namespace quern::cache

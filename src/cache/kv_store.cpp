@@ -3,7 +3,6 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "base/error.h"
@@ -17,16 +16,6 @@ constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
 std::int32_t round_up(std::int32_t value, std::int32_t unit) {
   return (value + unit - 1) / unit * unit;
-}
-
-// The nearest fp8_e4m3 value, ties to even; beyond ±448 the largest.
-float rounded_to_fp8(float value) {
-  const float size = std::fabs(value);
-  if (!(size < 448.0f)) return std::isnan(value) ? value : std::copysign(448.0f, value);
-  // Three bits of fraction from 2^-6 up, below that steps of 2^-9.
-  const int exponent = std::max(size > 0 ? std::ilogb(size) : -6, -6);
-  const float step = std::ldexp(1.0f, exponent - 3);
-  return std::copysign(std::nearbyint(size / step) * step, value);
 }
 
 // Of the packed bf16 layout, whose words are pairs: dims 2i and 2i+1 of a key, tokens 2i and 2i+1
@@ -48,9 +37,11 @@ void store_packed_bf16(const KvLayout& layout, std::int64_t slot, const float* k
 void store_any(const KvLayout& layout, std::int64_t slot, const float* key, const float* value,
                std::byte* record) {
   const auto put = [&](std::int64_t index, float x) {
-    if (layout.fp8_values) x = rounded_to_fp8(x);
+    if (layout.fp8_values) x = f32_from_f8_e4m3(f8_e4m3_from_f32(x));
     if (layout.dtype == DType::kF32) {
       std::memcpy(record + 4 * index, &x, 4);
+    } else if (layout.dtype == DType::kF8E4M3) {
+      record[index] = std::byte{f8_e4m3_from_f32(x)};
     } else {
       const std::uint16_t bits = bf16_from_f32(x);
       std::memcpy(record + 2 * index, &bits, 2);
@@ -83,6 +74,8 @@ float KvLayout::element(const std::byte* record, std::int64_t index) const {
     std::memcpy(&value, record + 4 * index, 4);
     return value;
   }
+  if (dtype == DType::kF8E4M3)
+    return f32_from_f8_e4m3(std::to_integer<std::uint8_t>(record[index]));
   std::uint16_t bits;
   std::memcpy(&bits, record + 2 * index, 2);
   return f32_from_bf16(bits);
@@ -98,6 +91,10 @@ KvLayout rows_layout(DType dtype, std::int32_t page_size, std::int32_t kv_heads,
           .v_head_dim = v_head_dim,
           .key_stride = head_dim,
           .value_stride = v_head_dim};
+}
+
+KvLayout latent_layout(DType dtype, std::int32_t page_size, std::int32_t row_dim) {
+  return rows_layout(dtype, page_size, 1, row_dim, 0);
 }
 
 KvLayout packed_layout(DType dtype, std::int32_t page_size, std::int32_t kv_heads,

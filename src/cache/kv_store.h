@@ -16,10 +16,12 @@ enum class PageFormat : std::uint8_t {
             // [key_stride][16] f32, value [8][value_stride][2] bf16 or [16][value_stride] f32
 };
 
-// How one page of one KV head looks. A record is the keys, then the values.
+// How one page of one KV head looks. A record is the keys, then the values. Of latent attention
+// (MLA) the keys are the latent rows [latent_dim + rope_dim], one a token for all heads, and there
+// are no values: they are the latent part of the keys.
 struct KvLayout {
   PageFormat format = PageFormat::kRows;
-  DType dtype = DType::kBF16;  // kBF16 or kF32
+  DType dtype = DType::kBF16;  // kBF16 or kF32; of latent rows also kF8E4M3
   std::int32_t page_size = 16;
   std::int32_t kv_heads = 0, head_dim = 0, v_head_dim = 0;
   // Dims as stored: rounded up to what the format's lanes need; the rest is zero.
@@ -27,7 +29,7 @@ struct KvLayout {
   bool fp8_values = false;  // what is stored is rounded to fp8_e4m3 first, as a simulated cache is
 
   bool operator==(const KvLayout&) const = default;
-  std::int64_t element_bytes() const { return dtype == DType::kF32 ? 4 : 2; }
+  std::int64_t element_bytes() const { return dtype_info(dtype).block_bytes; }
   std::int64_t key_elements() const { return std::int64_t{page_size} * key_stride; }
   std::int64_t record_bytes() const {
     return std::int64_t{page_size} * (key_stride + value_stride) * element_bytes();
@@ -49,6 +51,9 @@ KvLayout rows_layout(DType dtype, std::int32_t page_size, std::int32_t kv_heads,
 KvLayout packed_layout(DType dtype, std::int32_t page_size, std::int32_t kv_heads,
                        std::int32_t head_dim, std::int32_t v_head_dim);
 
+// Plain latent rows, nothing rounded up: kv_heads 1, no values.
+KvLayout latent_layout(DType dtype, std::int32_t page_size, std::int32_t row_dim);
+
 // Records stand as [page][layer][kv_head], so that what a request holds lies together and huge
 // pages cost little. Memory is reserved at once and touched page by page. The engine's thread and
 // its pool only.
@@ -64,7 +69,8 @@ class KvStore {
   std::int64_t pages() const { return pages_; }
   // Writes one token of one KV head. Slot 0 clears the record first: slots that are not written yet
   // are multiplied by zero probabilities, so they must not hold a NaN of an earlier owner.
-  // key [head_dim], value [v_head_dim] f32. Different records: any threads at once.
+  // key [head_dim], value [v_head_dim] f32, null where there are none. Different records: any
+  // threads at once.
   void store(std::int64_t layer, std::int64_t page, std::int64_t kv_head, std::int64_t slot,
              const float* key, const float* value);
   std::byte* record(std::int64_t layer, std::int64_t page, std::int64_t kv_head) {

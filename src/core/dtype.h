@@ -1,5 +1,6 @@
 // Element types of weights, activations and caches, with the conversions that the portable code
-// needs. Quantised types are GGUF's: blocks of `block_size` values in `block_bytes` bytes.
+// needs. Quantised types are GGUF's: blocks of `block_size` values in `block_bytes` bytes. kF8E4M3
+// is that of caches and of checkpoints that keep their scales apart.
 #pragma once
 
 #include <bit>
@@ -23,6 +24,7 @@ enum class DType : std::uint8_t {
   kQ4_K,
   kQ5_K,
   kQ6_K,
+  kF8E4M3,
 };
 
 struct DTypeInfo {
@@ -68,5 +70,16 @@ inline float f32_from_f16(std::uint16_t half) {
 
 // Rounds to nearest even; overflow gives infinity.
 std::uint16_t f16_from_f32(float value);
+
+// fp8_e4m3 without infinities: sign, 4 bits of exponent, 3 of fraction; 0x7F and 0xFF are NaN.
+inline float f32_from_f8_e4m3(std::uint8_t bits) {
+  const std::uint32_t sign = (bits & 0x80u) << 24, magnitude = bits & 0x7Fu;
+  if (magnitude == 0x7Fu) return std::bit_cast<float>(sign | 0x7FC00000u);
+  // As if it were a float of the same fields; the power of two sets the exponent right, for
+  // subnormals too.
+  return std::bit_cast<float>(sign | magnitude << 20) * 0x1p120f;
+}
+// To nearest, ties to even; beyond ±448 the largest; a NaN stays one.
+std::uint8_t f8_e4m3_from_f32(float value);
 
 }  // namespace quern

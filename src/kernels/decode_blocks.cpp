@@ -128,6 +128,7 @@ void decode(DType type, const std::byte* data, std::int64_t count, float* out) {
         out[i] = f32_from_bf16(bits);
         break;
       }
+      case DType::kF8E4M3: out[i] = f32_from_f8_e4m3(static_cast<std::uint8_t>(*data)); break;
       case DType::kQ4_0:
       case DType::kQ4_1:
       case DType::kQ5_0:
