@@ -60,13 +60,14 @@ std::vector<std::byte> random_weights(DType type, std::int64_t count, unsigned s
   return bytes;
 }
 
-PackedMatrix random_matrix(DType type, std::int64_t outputs, std::int64_t k, ThreadPool& pool) {
+PackedMatrix random_matrix(DType type, std::int64_t outputs, std::int64_t k, ThreadPool& pool,
+                           kernels::Arena& arena) {
   const auto bytes = random_weights(type, outputs * k, static_cast<unsigned>(outputs + k));
   const TensorInfo info{.name = "random",
                         .dtype = type,
                         .shape = {outputs, k},
                         .bytes = static_cast<std::int64_t>(bytes.size())};
-  return pack({&info, bytes.data()}, kernels::PackMode::kKeep, pool);
+  return pack({&info, bytes.data()}, kernels::PackMode::kKeep, pool, arena);
 }
 
 std::vector<float> random_inputs(std::int64_t count) {
@@ -104,7 +105,7 @@ class Layers {
     }
     while (static_cast<std::int64_t>(layers_.size()) * bytes_ < kColdBytes) {
       const auto make = [&](std::int64_t outputs, std::int64_t k) {
-        return random_matrix(type, outputs, k, pool);
+        return random_matrix(type, outputs, k, pool, arena_);
       };
       layers_.push_back({make(shape.hidden, shape.hidden), make(shape.kv, shape.hidden),
                          make(shape.kv, shape.hidden), make(shape.hidden, shape.hidden),
@@ -148,6 +149,7 @@ class Layers {
   Matmul matmul_;
   std::vector<float> x_;
   std::array<std::vector<float>, 3> out_;
+  kernels::Arena arena_;
   std::vector<LayerMatrices> layers_;
   size_t next_ = 0;
 };
@@ -161,7 +163,7 @@ class Head {
         x_(random_inputs(kRows[5] * kDefaultModel.hidden)),
         out_(static_cast<size_t>(kRows[5] * kVocab)) {
     while (static_cast<std::int64_t>(copies_.size()) * bytes_ < kColdBytes) {
-      copies_.push_back(random_matrix(type, kVocab, kDefaultModel.hidden, pool));
+      copies_.push_back(random_matrix(type, kVocab, kDefaultModel.hidden, pool, arena_));
     }
   }
 
@@ -181,6 +183,7 @@ class Head {
   std::int64_t bytes_;
   Matmul matmul_;
   std::vector<float> x_, out_;
+  kernels::Arena arena_;
   std::vector<PackedMatrix> copies_;
   size_t next_ = 0;
 };

@@ -13,18 +13,26 @@ class AlignedBuffer {
   AlignedBuffer() = default;
   // Throws: kOutOfMemory.
   explicit AlignedBuffer(std::int64_t bytes);
-  AlignedBuffer(AlignedBuffer&& other) noexcept;
-  AlignedBuffer& operator=(AlignedBuffer&& other) noexcept;
-  ~AlignedBuffer();
 
-  std::byte* data() const { return data_; }
+  std::byte* data() const { return data_.get(); }
   std::int64_t size() const { return size_; }
 
  private:
-  std::byte* data_ = nullptr;
+  friend class Arena;
+  std::shared_ptr<std::byte> data_;  // shares its mapping with the others of an arena
   std::int64_t size_ = 0;
-  void* mapping_ = nullptr;
-  std::size_t mapping_bytes_ = 0;
+};
+
+// Buffers end to end in common mappings: matrices smaller than a huge page are on huge pages too.
+// A mapping lives as long as one of its buffers. Not thread-safe.
+class Arena {
+ public:
+  // Aligned to 64 bytes. Throws: kOutOfMemory.
+  AlignedBuffer take(std::int64_t bytes);
+
+ private:
+  AlignedBuffer chunk_;
+  std::int64_t used_ = 0;
 };
 
 }  // namespace quern::kernels

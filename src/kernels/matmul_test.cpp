@@ -24,6 +24,8 @@ void multiply_q8sub_avx512_simde(const MatmulArgs&);
 
 namespace {
 
+Arena arena;  // of all packed matrices
+
 // Every table that can run here, the AVX-512 one also on SIMDe.
 std::vector<Ops> tables() {
   std::vector<Ops> all = {kRefOps};
@@ -119,7 +121,7 @@ TEST(Matmul, MatchesExactArithmeticForEveryStoredType) {
     const Stored stored(type, n, k, 7);
     const auto x = random_floats(rows * k, 11);
     for (PackMode mode : {PackMode::kKeep, PackMode::kF32, PackMode::kBF16}) {
-      const PackedMatrix packed = pack(stored.view(), mode, pool);
+      const PackedMatrix packed = pack(stored.view(), mode, pool, arena);
       for (const Ops& table : tables()) {
         const auto out = run(table, packed, x, rows);
         std::vector<float> weights(static_cast<size_t>(k));
@@ -150,7 +152,7 @@ TEST(Matmul, EveryTableGivesTheReferenceBits) {
   for (DType type : kAllTypes) {
     const std::int64_t k = dtype_info(type).block_size == 256 ? 256 : 160;
     const Stored stored(type, 50, k, 3);
-    const PackedMatrix packed = pack(stored.view(), PackMode::kKeep, pool);
+    const PackedMatrix packed = pack(stored.view(), PackMode::kKeep, pool, arena);
     const auto x = random_floats(5 * k, 5);
     const auto expected = run(kRefOps, packed, x, 5);
     for (const Ops& table : tables()) {
@@ -173,7 +175,7 @@ TEST(Matmul, ARowsBitsDoNotDependOnTheRowsBesideIt) {
   for (DType type : kAllTypes) {
     const std::int64_t k = 256, n = 70, rows = 141;
     const Stored stored(type, n, k, 9);
-    const PackedMatrix packed = pack(stored.view(), PackMode::kKeep, three);
+    const PackedMatrix packed = pack(stored.view(), PackMode::kKeep, three, arena);
     const auto x = random_floats(rows * k, 13);
     Matmul alone(one, 1, k), together(three, rows, k);
     std::vector<float> all(static_cast<size_t>(rows * n)), single(static_cast<size_t>(n));
@@ -192,7 +194,7 @@ TEST(Matmul, ANanStaysInItsRow) {
   ThreadPool pool(2);
   for (DType type : {DType::kF32, DType::kBF16, DType::kQ4_1, DType::kQ8_0, DType::kQ6_K}) {
     const Stored stored(type, 20, 256, 1);
-    const PackedMatrix packed = pack(stored.view(), PackMode::kKeep, pool);
+    const PackedMatrix packed = pack(stored.view(), PackMode::kKeep, pool, arena);
     auto x = random_floats(3 * 256, 2);
     x[256 + 40] = NAN;
     for (const Ops& table : tables()) {
@@ -209,7 +211,7 @@ TEST(UnpackRow, GivesWhatWasPacked) {
   ThreadPool pool(2);
   for (DType type : kAllTypes) {
     const Stored stored(type, 35, 256, 21);
-    const PackedMatrix packed = pack(stored.view(), PackMode::kKeep, pool);
+    const PackedMatrix packed = pack(stored.view(), PackMode::kKeep, pool, arena);
     std::vector<float> expected(256), out(256);
     for (std::int64_t row : {0, 17, 34}) {
       decode_row(stored.view(), row, expected.data());
@@ -229,15 +231,15 @@ TEST(UnpackRow, GivesWhatWasPacked) {
 TEST(Pack, Q4KKeepsFourBitsWhereHalvesHoldItsScales) {
   ThreadPool pool(1);
   Stored stored(DType::kQ4_K, 16, 256, 4);
-  EXPECT_EQ(pack(stored.view(), PackMode::kKeep, pool).format, WeightFormat::kQ4);
+  EXPECT_EQ(pack(stored.view(), PackMode::kKeep, pool, arena).format, WeightFormat::kQ4);
   const std::uint16_t tiny = f16_from_f32(1e-7f), big = f16_from_f32(60000.0f);
   for (std::int64_t row = 0; row < 16; ++row) {
     std::memcpy(&stored.bytes[static_cast<size_t>(row * 144)], &tiny, 2);
   }
-  EXPECT_EQ(pack(stored.view(), PackMode::kKeep, pool).format, WeightFormat::kQ8Sub);
+  EXPECT_EQ(pack(stored.view(), PackMode::kKeep, pool, arena).format, WeightFormat::kQ8Sub);
   std::memcpy(&stored.bytes[0], &big, 2);
   stored.bytes[4] = std::byte{63};  // the first block's scale
-  EXPECT_EQ(pack(stored.view(), PackMode::kKeep, pool).format, WeightFormat::kQ8Sub);
+  EXPECT_EQ(pack(stored.view(), PackMode::kKeep, pool, arena).format, WeightFormat::kQ8Sub);
 }
 
 TEST(Pack, LargeQ4ScalesDoNotOverflowTheMinimum) {
@@ -245,7 +247,7 @@ TEST(Pack, LargeQ4ScalesDoNotOverflowTheMinimum) {
   Stored stored(DType::kQ4_0, 16, 32, 4);
   const std::uint16_t big = f16_from_f32(60000.0f);
   std::memcpy(stored.bytes.data(), &big, 2);
-  const PackedMatrix packed = pack(stored.view(), PackMode::kKeep, pool);
+  const PackedMatrix packed = pack(stored.view(), PackMode::kKeep, pool, arena);
   std::vector<float> x(32, 1.0f), weights(32);
   decode_row(stored.view(), 0, weights.data());
   double exact = 0;

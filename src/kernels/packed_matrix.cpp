@@ -204,14 +204,14 @@ WeightFormat packed_format(DType stored, PackMode mode) {
   }
 }
 
-PackedMatrix pack(const TensorView& matrix, PackMode mode, ThreadPool& pool) {
+PackedMatrix pack(const TensorView& matrix, PackMode mode, ThreadPool& pool, Arena& arena) {
   const DType type = matrix.info->dtype;
   PackedMatrix packed;
   packed.outputs = matrix.rows();
   packed.k = matrix.columns();
   packed.format = fitting_format(matrix, packed_format(type, mode));
   packed.panel_bytes = panel_bytes(packed.format, packed.k);
-  packed.data = AlignedBuffer(packed.panels() * packed.panel_bytes);
+  packed.data = arena.take(packed.panels() * packed.panel_bytes);
   const bool decoded = activation_of(packed.format) != ActivationKind::kInt8;
   std::vector<std::vector<float>> rows(static_cast<size_t>(pool.size()));
   for (auto& row : rows) row.resize(decoded ? static_cast<size_t>(packed.k) : 0);

@@ -37,8 +37,8 @@ std::int64_t panel_bytes(WeightFormat format, std::int64_t k);
 enum class PackMode { kKeep, kF32, kBF16 };
 WeightFormat packed_format(DType stored, PackMode mode);
 
-// Packs rows of `matrix` on all threads of `pool`. Throws: kOutOfMemory.
-PackedMatrix pack(const TensorView& matrix, PackMode mode, ThreadPool& pool);
+// Packs rows of `matrix` into the arena, on all threads of `pool`. Throws: kOutOfMemory.
+PackedMatrix pack(const TensorView& matrix, PackMode mode, ThreadPool& pool, Arena& arena);
 
 // Row `output` as f32 [k]: the embedding lookup reads the same copy that the tied head multiplies.
 void unpack_row(const PackedMatrix& matrix, std::int64_t output, float* out);

@@ -63,7 +63,7 @@ void WeightLoader::finish(const TensorView& tensor) {
 kernels::PackedMatrix WeightLoader::matrix(const std::string& name, std::int64_t outputs,
                                            std::int64_t k) {
   const TensorView tensor = take(name, {outputs, k});
-  kernels::PackedMatrix packed = kernels::pack(tensor, options_.pack, pool_);
+  kernels::PackedMatrix packed = kernels::pack(tensor, options_.pack, pool_, arena_);
   packed_bytes_ += packed.data.size();
   finish(tensor);
   return packed;

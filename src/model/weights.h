@@ -36,6 +36,7 @@ class WeightLoader {
   const checkpoint::Weights& weights_;
   ThreadPool& pool_;
   const LoadOptions& options_;
+  kernels::Arena arena_;  // of all matrices
   std::int64_t done_bytes_ = 0, total_bytes_ = 0, packed_bytes_ = 0;
 };
 

@@ -10,17 +10,9 @@
 namespace quern::kernels {
 namespace {
 
-constexpr std::int64_t kAhead = 2048;
-
 // GCC 12 computes all products of a block first and spills them, at half the speed. This empty
 // statement "changes" the sum, so that it stays where it is written.
 QUERN_INLINE void keep(__m256i& v) { asm volatile("" : "+x"(v)); }
-
-QUERN_INLINE void prefetch(const std::byte* at, int lines) {
-  for (int i = 0; i < lines; ++i) {
-    _mm_prefetch(reinterpret_cast<const char*>(at) + kAhead + 64 * i, _MM_HINT_T0);
-  }
-}
 
 QUERN_INLINE __m256i load(const std::byte* p) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
@@ -62,7 +54,7 @@ struct Q4Kernel {
     __m256 acc[R][2];
     zero(acc);
     for (std::int64_t b = 0; b < k / kBlock; ++b, w += 320) {
-      if (kFirst) prefetch(w, 5);
+      if (kFirst) fetch_lines(w + kAhead, 5);
       __m256i sum[R][2];
       QUERN_UNROLL for (int r = 0; r < R; ++r) sum[r][0] = sum[r][1] = _mm256_setzero_si256();
       QUERN_UNROLL for (int j = 0; j < 4; ++j) {
@@ -122,7 +114,7 @@ struct Q8Kernel {
     __m256 acc[R][2];
     zero(acc);
     for (std::int64_t b = 0; b < k / kBlock; ++b, w += 544) {
-      if (kFirst) prefetch(w, 9);
+      if (kFirst) fetch_lines(w + kAhead, 9);
       __m256i sum[R][2];
       QUERN_UNROLL for (int r = 0; r < R; ++r) sum[r][0] = sum[r][1] = _mm256_setzero_si256();
       add_quads<R, 8>(w + 32, x, stride, b, 0, sum);
@@ -146,7 +138,7 @@ struct Q8SubKernel {
     __m256 acc[R][2];
     zero(acc);
     for (std::int64_t b = 0; b < k / kBlock; ++b, w += 704) {
-      if (kFirst) prefetch(w, 11);
+      if (kFirst) fetch_lines(w + kAhead, 11);
       QUERN_UNROLL for (int half = 0; half < 2; ++half) {
         __m256i sum[R][2];
         QUERN_UNROLL for (int r = 0; r < R; ++r) sum[r][0] = sum[r][1] = _mm256_setzero_si256();
@@ -190,7 +182,7 @@ struct FloatKernel {
     __m256 acc[R][2];
     zero(acc);
     for (std::int64_t i = 0; i < k; ++i, w += Weights::kBytes) {
-      if (kFirst) prefetch(w, 1);
+      if (kFirst) fetch_lines(w + kAhead, 1);
       const __m256 w0 = Weights::at(w, 0), w1 = Weights::at(w, 1);
       QUERN_UNROLL for (int r = 0; r < R; ++r) {
         const __m256 value =
@@ -213,7 +205,7 @@ struct Bf16Kernel {
     __m256 acc[R][2];
     zero(acc);
     for (std::int64_t i = 0; i < k; i += 2, w += 64) {
-      if (kFirst) prefetch(w, 1);
+      if (kFirst) fetch_lines(w + kAhead, 1);
       const __m256i p0 = load(w), p1 = load(w + 32);
       const __m256 even0 = _mm256_castsi256_ps(_mm256_slli_epi32(p0, 16));
       const __m256 even1 = _mm256_castsi256_ps(_mm256_slli_epi32(p1, 16));

@@ -12,14 +12,6 @@
 namespace quern::kernels {
 namespace {
 
-constexpr std::int64_t kAhead = 2048;
-
-QUERN_INLINE void prefetch(const std::byte* at, int lines) {
-  for (int i = 0; i < lines; ++i) {
-    __builtin_prefetch(reinterpret_cast<const char*>(at) + kAhead + 64 * i, 0, 3);
-  }
-}
-
 QUERN_INLINE __m512i load(const std::byte* p) { return _mm512_loadu_si512(p); }
 
 QUERN_INLINE __m512 load_half(const std::byte* p) {
@@ -66,7 +58,7 @@ struct Q4Kernel {
     for (std::int64_t b = 0; b < k / kBlock; ++b, w += 320) {
       __m512i sum[R][P];
       QUERN_UNROLL for (int p = 0; p < P; ++p) {
-        if (kFirst) prefetch(w + p * panel_bytes, 5);
+        if (kFirst) fetch_lines(w + p * panel_bytes + kAhead, 5);
         QUERN_UNROLL for (int r = 0; r < R; ++r) sum[r][p] = _mm512_setzero_si512();
       }
       QUERN_UNROLL for (int j = 0; j < 4; ++j) {
@@ -130,7 +122,7 @@ struct Q8Kernel {
     for (std::int64_t b = 0; b < k / kBlock; ++b, w += 544) {
       __m512i sum[R][P];
       QUERN_UNROLL for (int p = 0; p < P; ++p) {
-        if (kFirst) prefetch(w + p * panel_bytes, 9);
+        if (kFirst) fetch_lines(w + p * panel_bytes + kAhead, 9);
         QUERN_UNROLL for (int r = 0; r < R; ++r) {
           sum[r][p] = _mm512_set1_epi32(-128 * block_of(x, stride, r, b)->sum);
         }
@@ -167,7 +159,7 @@ struct Q8SubKernel {
     zero(acc);
     for (std::int64_t b = 0; b < k / kBlock; ++b, w += 704) {
       if (kFirst) {
-        QUERN_UNROLL for (int p = 0; p < P; ++p) prefetch(w + p * panel_bytes, 11);
+        QUERN_UNROLL for (int p = 0; p < P; ++p) fetch_lines(w + p * panel_bytes + kAhead, 11);
       }
       QUERN_UNROLL for (int half = 0; half < 2; ++half) {
         __m512i sum[R][P];
@@ -207,7 +199,7 @@ struct Bf16Kernel {
     for (std::int64_t pair = 0; pair < (k + 1) / 2; ++pair, w += 64) {
       __m512i weights[P];
       QUERN_UNROLL for (int p = 0; p < P; ++p) {
-        if (kFirst) prefetch(w + p * panel_bytes, 1);
+        if (kFirst) fetch_lines(w + p * panel_bytes + kAhead, 1);
         weights[p] = load(w + p * panel_bytes);
       }
       QUERN_UNROLL for (int r = 0; r < R; ++r) {

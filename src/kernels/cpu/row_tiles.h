@@ -9,6 +9,16 @@ namespace quern::kernels {
 namespace {
 
 constexpr std::int64_t kRowChunk = 128;
+// How far ahead of its use a panel is fetched from memory: at full bandwidth about this much is
+// under way. What lies behind a panel is the next one.
+constexpr std::int64_t kAhead = 4096;
+constexpr std::int64_t kFewRows = 8;  // beyond these, arithmetic binds and not memory
+
+QUERN_INLINE void fetch_lines(const std::byte* at, int lines) {
+  for (int i = 0; i < lines; ++i) {
+    __builtin_prefetch(reinterpret_cast<const char*>(at) + 64 * i, 0, 3);
+  }
+}
 
 QUERN_INLINE const Int8Block* block_of(const std::byte* activations, std::int64_t stride, int row,
                                        std::int64_t block) {
@@ -65,15 +75,18 @@ QUERN_INLINE void run_panels(const MatmulArgs& args, std::int64_t panel, std::in
 
 template <typename Kernel>
 QUERN_INLINE void run_tiles(const MatmulArgs& args) {
+  fetch_lines(args.weights + args.panel_begin * args.panel_bytes, kAhead / 64);
   for (std::int64_t chunk = 0; chunk < args.rows; chunk += kRowChunk) {
     const std::int64_t end = args.rows - chunk < kRowChunk ? args.rows : chunk + kRowChunk;
     std::int64_t panel = args.panel_begin;
-    for (; panel + Kernel::kPanels <= args.panel_end; panel += Kernel::kPanels) {
-      run_panels<Kernel, Kernel::kPanels>(args, panel, chunk, end);
+    // Few rows wait for memory, which is read best as one stream; many are computed the faster the
+    // more panels share a row's broadcasts.
+    if (args.rows > kFewRows) {
+      for (; panel + Kernel::kPanels <= args.panel_end; panel += Kernel::kPanels) {
+        run_panels<Kernel, Kernel::kPanels>(args, panel, chunk, end);
+      }
     }
-    if constexpr (Kernel::kPanels > 1) {
-      if (panel < args.panel_end) run_panels<Kernel, 1>(args, panel, chunk, end);
-    }
+    for (; panel < args.panel_end; ++panel) run_panels<Kernel, 1>(args, panel, chunk, end);
   }
 }
 
