@@ -6,7 +6,8 @@
 
 #include "attention/backends/cpu_flash.h"
 #include "attention/backends/infos.h"
-#include "attention/backends/store_tokens.h"
+#include "attention/backends/latent_rows.h"
+#include "attention/backends/torch_native_mla.h"
 #include "core/dtype.h"
 
 namespace quern::attention {
@@ -14,7 +15,8 @@ namespace {
 
 class TorchNative final : public AttentionBackend {
  public:
-  explicit TorchNative(ThreadPool& pool) : pool_(pool), scores_(static_cast<size_t>(pool.size())) {}
+  explicit TorchNative(ThreadPool& pool)
+      : pool_(pool), mla_(pool), scores_(static_cast<size_t>(pool.size())) {}
 
   const BackendInfo& info() const override { return kTorchNativeInfo; }
 
@@ -42,6 +44,10 @@ class TorchNative final : public AttentionBackend {
                        }
                      });
     }
+  }
+
+  void forward_mla(const MlaLayer& layer, const MlaInputs& inputs, cache::KvStore& store) override {
+    mla_.forward(*batch_, layer, inputs, store);
   }
 
  private:
@@ -90,6 +96,7 @@ class TorchNative final : public AttentionBackend {
   }
 
   ThreadPool& pool_;
+  NativeMla mla_;
   const Batch* batch_ = nullptr;
   std::vector<std::vector<float>> scores_;  // of each thread, [longest kv_len]
 };
@@ -102,6 +109,7 @@ std::unique_ptr<AttentionBackend> make_torch_native(ThreadPool& pool) {
 
 LayoutList torch_native_layouts(const Needs& needs) {
   const auto page_size = static_cast<std::int32_t>(needs.page_size > 0 ? needs.page_size : 16);
+  if (needs.mla) return latent_layouts(needs, {&page_size, 1});
   const DType dtype = needs.kv_type == KvType::kF32 ? DType::kF32 : DType::kBF16;
   LayoutList layouts = {cache::rows_layout(
       dtype, page_size, static_cast<std::int32_t>(needs.kv_heads),

@@ -1,0 +1,260 @@
+// Latent attention of the CPU backends: against the reference cases, each way against the other,
+// and the promise of equal bits where only one way is allowed.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "attention/backends/torch_native.h"
+#include "attention/mla_problem.h"
+#include "kernels/ops.h"
+#include "kernels/test_safetensors.h"
+
+namespace quern::attention {
+namespace {
+
+struct Backend {
+  const char* name;
+  std::unique_ptr<AttentionBackend> (*make)(ThreadPool&);
+  LayoutList (*layouts)(const Needs&);
+  bool rounds;  // queries and probabilities to bf16, over bf16 and fp8 rows
+};
+
+std::vector<Backend> all_backends() {
+  return {{"torch_native", make_torch_native, torch_native_layouts, false}};
+}
+
+cache::KvLayout layout_of(const Backend& backend, const MlaLayer& layer, KvType type,
+                          std::int64_t page_size) {
+  Needs needs;
+  needs.mla = true;
+  needs.heads = layer.heads;
+  needs.head_dim = layer.row_dim();
+  needs.v_head_dim = layer.latent_dim;
+  needs.page_size = page_size;
+  needs.kv_type = type;
+  return backend.layouts(needs).at(0);
+}
+
+MlaResult run(const Backend& backend, const MlaProblem& problem, KvType type,
+              std::int64_t page_size, int threads = 2, std::int32_t chunk = 512) {
+  ThreadPool pool(threads);
+  const auto made = backend.make(pool);
+  return run_mla(*made, problem,
+                 {layout_of(backend, problem.layer, type, page_size), threads, chunk});
+}
+
+void expect_near(const std::vector<float>& values, const std::vector<float>& expected,
+                 float tolerance, const std::string& what) {
+  ASSERT_EQ(values.size(), expected.size()) << what;
+  for (size_t i = 0; i < values.size(); ++i) {
+    ASSERT_NEAR(values[i], expected[i], tolerance) << what << " at " << i;
+  }
+}
+
+// [rows, a] and [rows, b] side by side.
+std::vector<float> beside(const std::vector<float>& left, size_t a, const std::vector<float>& right,
+                          size_t b) {
+  std::vector<float> both;
+  for (size_t r = 0; r < left.size() / a; ++r) {
+    both.insert(both.end(), left.begin() + static_cast<std::ptrdiff_t>(r * a),
+                left.begin() + static_cast<std::ptrdiff_t>((r + 1) * a));
+    both.insert(both.end(), right.begin() + static_cast<std::ptrdiff_t>(r * b),
+                right.begin() + static_cast<std::ptrdiff_t>((r + 1) * b));
+  }
+  return both;
+}
+
+std::vector<float> cached_rows(const GoldenArrays& golden, const std::string& cache,
+                               std::int64_t page_size, std::int64_t dim) {
+  const auto kv_lens = golden.as<std::int32_t>("kv_lens");
+  const auto table = golden.as<std::int32_t>("page_table");
+  const auto all = golden.floats(cache);
+  const std::int64_t width = golden.shape("page_table")[1];
+  std::vector<float> rows;
+  for (size_t s = 0; s < kv_lens.size(); ++s) {
+    for (std::int64_t t = 0; t < kv_lens[s]; ++t) {
+      const auto entry = static_cast<std::int64_t>(s) * width + t / page_size;
+      const std::int64_t slot = table[static_cast<size_t>(entry)] * page_size + t % page_size;
+      rows.insert(rows.end(), all.begin() + slot * dim, all.begin() + (slot + 1) * dim);
+    }
+  }
+  return rows;
+}
+
+// All tokens become queries, those that the case does not ask for with zeros, so that the cost
+// rule takes the expanded way.
+void query_all(MlaProblem& problem) {
+  const auto spread = [&](std::vector<float>& q, std::int64_t dim) {
+    std::vector<float> all;
+    std::int64_t first = 0;
+    for (size_t s = 0; s < problem.kv_lens.size(); ++s) {
+      const std::int64_t row = problem.layer.heads * dim;
+      all.resize(all.size() + static_cast<size_t>((problem.kv_lens[s] - problem.q_lens[s]) * row));
+      all.insert(all.end(), q.begin() + first * row, q.begin() + (first + problem.q_lens[s]) * row);
+      first += problem.q_lens[s];
+    }
+    q = all;
+  };
+  spread(problem.q, problem.layer.qk_dim());
+  if (!problem.q_absorbed.empty()) spread(problem.q_absorbed, problem.layer.row_dim());
+  problem.q_lens = problem.kv_lens;
+}
+
+// The rows of the case's queries, of a result for all tokens.
+std::vector<float> asked_rows(const std::vector<float>& all, const GoldenArrays& golden,
+                              std::int64_t row) {
+  const auto kv_lens = golden.as<std::int32_t>("kv_lens"),
+             q_lens = golden.as<std::int32_t>("q_lens");
+  std::vector<float> asked;
+  std::int64_t end = 0;
+  for (size_t s = 0; s < kv_lens.size(); ++s) {
+    end += kv_lens[s];
+    asked.insert(asked.end(), all.begin() + (end - q_lens[s]) * row, all.begin() + end * row);
+  }
+  return asked;
+}
+
+class Cases : public testing::Test {
+ protected:
+  Cases() : cases_(nlohmann::json::parse(std::ifstream(folder_ + "cases.json")).at("cases")) {}
+  GoldenArrays golden(const std::string& name) const {
+    return GoldenArrays(folder_ + std::string(cases_.at(name).at("file")));
+  }
+  const std::string folder_ = QUERN_TEST_DATA "/attention/";
+  const nlohmann::json cases_;
+};
+
+TEST_F(Cases, BothWaysGiveTheReferencesResult) {
+  for (const std::string name : {"mla_decode", "mla_extend"}) {
+    const auto& c = cases_.at(name);
+    const GoldenArrays arrays = golden(name);
+    for (const bool expanded : {false, true}) {
+      MlaProblem problem;
+      MlaLayer& layer = problem.layer;
+      layer = {.layer = 1,
+               .heads = c.at("heads"),
+               .latent_dim = c.at("kv_lora_rank"),
+               .rope_dim = c.at("qk_rope"),
+               .nope_dim = c.at("qk_nope"),
+               .v_head_dim = c.at("v_head_dim"),
+               .scale = c.at("scale"),
+               .only_absorbed = !expanded};
+      problem.kv_lens = arrays.as<std::int32_t>("kv_lens");
+      problem.q_lens = arrays.as<std::int32_t>("q_lens");
+      problem.rows = cached_rows(arrays, "latent_cache", c.at("page_size"), layer.row_dim());
+      const auto rope = static_cast<size_t>(layer.rope_dim);
+      problem.q = beside(arrays.floats("q_nope"), static_cast<size_t>(layer.nope_dim),
+                         arrays.floats("q_rope"), rope);
+      problem.q_absorbed = beside(arrays.floats("q_latent"), static_cast<size_t>(layer.latent_dim),
+                                  arrays.floats("q_rope"), rope);
+      const auto w_k = arrays.floats("w_k"), w_v = arrays.floats("w_v");
+      const auto put = [&](const std::vector<float>& w, std::int64_t dim, std::int64_t offset) {
+        const std::int64_t width = layer.nope_dim + layer.v_head_dim;
+        problem.up.resize(static_cast<size_t>(layer.latent_dim * layer.heads * width));
+        for (std::int64_t i = 0; i < static_cast<std::int64_t>(w.size()); ++i) {
+          const std::int64_t head = i / layer.latent_dim / dim, d = i / layer.latent_dim % dim;
+          const std::int64_t to = (i % layer.latent_dim * layer.heads + head) * width + offset + d;
+          problem.up[static_cast<size_t>(to)] = w[static_cast<size_t>(i)];
+        }
+      };
+      put(w_k, layer.nope_dim, 0);
+      put(w_v, layer.v_head_dim, layer.nope_dim);
+      if (expanded) query_all(problem);
+      for (const Backend& backend : all_backends()) {
+        for (const KvType type : {KvType::kF32, KvType::kBF16}) {
+          const MlaResult result = run(backend, problem, type, 16);
+          const auto own = [&](const std::vector<float>& all, std::int64_t dim) {
+            return expanded ? asked_rows(all, arrays, layer.heads * dim) : all;
+          };
+          // Expanded keys and values are rounded to bf16 where the cache is.
+          const float tolerance = type == KvType::kBF16 && backend.rounds ? 2e-2f : 2e-5f;
+          const std::string what = name + (expanded ? " expanded " : " absorbed ") + backend.name;
+          expect_near(own(result.out, layer.v_head_dim), arrays.floats("out"), tolerance, what);
+          expect_near(own(result.lse, 1), arrays.floats("lse"), tolerance, what + " lse");
+          if (expanded) continue;
+          expect_near(result.out_latent, arrays.floats("out_latent"), tolerance, what + " latent");
+        }
+      }
+    }
+  }
+}
+
+TEST_F(Cases, AbsorbedAtTheRealDims) {
+  for (const std::string name : {"mla_decode_deepseek", "mla_verify_deepseek"}) {
+    const auto& c = cases_.at(name);
+    const GoldenArrays arrays = golden(name);
+    MlaProblem problem;
+    problem.layer = {.heads = c.at("heads"),
+                     .latent_dim = c.at("kv_lora_rank"),
+                     .rope_dim = c.at("qk_rope"),
+                     .nope_dim = 128,
+                     .v_head_dim = 128,
+                     .scale = c.at("scale"),
+                     .only_absorbed = true};
+    problem.kv_lens = arrays.as<std::int32_t>("kv_lens");
+    problem.q_lens = arrays.as<std::int32_t>("q_lens");
+    problem.rows = cached_rows(arrays, "latent_cache", c.at("page_size"), 576);
+    problem.q_absorbed = arrays.floats("q");
+    for (const Backend& backend : all_backends()) {
+      for (const KvType type : {KvType::kF32, KvType::kBF16}) {
+        for (const std::int64_t page_size : {1, 16, 64}) {
+          const MlaResult result = run(backend, problem, type, page_size, 2, 7);
+          const bool rounds = type == KvType::kBF16 && backend.rounds;
+          expect_near(result.out_latent, arrays.floats("out_latent"), rounds ? 1e-2f : 2e-5f,
+                      name + " " + backend.name);
+          expect_near(result.lse, arrays.floats("lse"), rounds ? 2e-3f : 1e-5f, name + " lse");
+        }
+      }
+    }
+  }
+}
+
+// The case gives keys and values as they come out of the matrices: the latent row holds the
+// token's number alone, and expanding it looks them up.
+TEST_F(Cases, ExpandedAtTheRealDims) {
+  const auto& c = cases_.at("mla_expanded_deepseek");
+  const GoldenArrays arrays = golden("mla_expanded_deepseek");
+  MlaProblem problem;
+  MlaLayer& layer = problem.layer;
+  layer = {.heads = c.at("heads"),
+           .latent_dim = 512,
+           .nope_dim = c.at("head_dim"),
+           .v_head_dim = c.at("v_head_dim"),
+           .scale = c.at("scale")};
+  problem.kv_lens = arrays.as<std::int32_t>("kv_lens");
+  problem.q_lens = arrays.as<std::int32_t>("q_lens");
+  const auto keys = cached_rows(arrays, "k_cache", c.at("page_size"), layer.heads * layer.nope_dim);
+  const auto values =
+      cached_rows(arrays, "v_cache", c.at("page_size"), layer.heads * layer.v_head_dim);
+  problem.rows.resize(static_cast<size_t>(problem.kv_lens[0] * layer.latent_dim));
+  for (std::int32_t t = 0; t < problem.kv_lens[0]; ++t) {
+    problem.rows[static_cast<size_t>(t * layer.latent_dim)] = static_cast<float>(t);
+  }
+  problem.q = arrays.floats("q");
+  query_all(problem);
+  problem.expand = [&](const float* latents, std::int64_t n) -> ExpandedLatents {
+    EXPECT_LE(n, kExpandRows);
+    for (std::int64_t t = 0; t < n; ++t) {
+      EXPECT_EQ(latents[t * layer.latent_dim], latents[0] + static_cast<float>(t));
+    }
+    const auto first = static_cast<std::int64_t>(latents[0]);
+    const std::int64_t key = layer.heads * layer.nope_dim, value = layer.heads * layer.v_head_dim;
+    return {keys.data() + first * key, values.data() + first * value, key, layer.nope_dim, value,
+            layer.v_head_dim};
+  };
+  for (const Backend& backend : all_backends()) {
+    for (const KvType type : {KvType::kF32, KvType::kBF16}) {
+      const MlaResult result = run(backend, problem, type, 16);
+      const float tolerance = type == KvType::kBF16 && backend.rounds ? 1e-2f : 2e-5f;
+      expect_near(asked_rows(result.out, arrays, layer.heads * layer.v_head_dim),
+                  arrays.floats("out"), tolerance, backend.name);
+      expect_near(asked_rows(result.lse, arrays, layer.heads), arrays.floats("lse"), tolerance / 4,
+                  backend.name);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace quern::attention
