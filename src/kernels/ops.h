@@ -86,6 +86,56 @@ inline constexpr int kSlab = 16;       // tokens of a slab
 inline constexpr int kKeyBlock = 64;   // keys of a block, at multiples of 64
 inline constexpr int kKeySplit = 256;  // keys whose partial result is merged as one, in order
 
+// Latent attention, absorbed: all heads of a token attend over the same rows, so the lanes of a
+// vector are query rows: the heads of one token, or of several. A group is 16 of them.
+inline constexpr int kLanes = 16;
+inline constexpr int kLatentSplit = 512;  // keys whose partial result is merged as one, in order
+
+enum class LatentType : std::uint8_t { kBF16, kF32, kF8E4M3 };
+inline constexpr int kLatentTypes = 3;
+
+// Bytes of 16 lanes of `dim` values, whichever way they are packed.
+constexpr std::int64_t lane_bytes(std::int64_t dim) {
+  return (dim + 1) / 2 * 2 * kLanes * static_cast<std::int64_t>(sizeof(float));
+}
+// Columns of a group's result: the latent ones, rounded up.
+constexpr std::int64_t latent_columns(std::int64_t latent_dim) {
+  return (latent_dim + kLanes - 1) / kLanes * kLanes;
+}
+// What a call needs to work in: a block's rows as f32, some to spare.
+constexpr std::int64_t latent_scratch_bytes(std::int64_t row_dim) {
+  return (kKeyBlock + 8) * (row_dim + 2 * kLanes) * static_cast<std::int64_t>(sizeof(float));
+}
+
+// One block of at most 64 latent rows against `groups` of query rows. A row's first latent_dim
+// values are its value too. Scores are in units of log2, as in AttendArgs.
+struct LatentArgs {
+  const void* const* rows;  // [keys] rows of row_dim values
+  const void* const* next;  // [keys] rows to be fetched from memory meanwhile; null: none
+  int keys;
+  int groups;
+  std::int64_t row_dim, latent_dim;
+  const std::byte* q;        // [groups] lanes as packed by LatentKernel::pack, lane_bytes apart
+  const std::int32_t* last;  // [groups, 16] one past the last visible key of the block; ≤ 0: none
+  // Running softmax of each lane, updated: maximum and sum [groups, 16], weighted rows
+  // [groups, latent_columns, 16].
+  float* maximum;
+  float* sum;
+  float* out;
+  std::byte* scratch;  // [latent_scratch_bytes], 64-aligned, of the calling thread
+};
+
+// Lanes side by side: x [lanes] rows of `dim` f32, `stride` apart, times `factor`, become
+// [dim/2][16][2] bf16 or [dim][16] f32. Lanes that are not there, and the partner of an odd last
+// value, are zero. With 16 tokens as lanes this makes the slab of keys of AttendArgs.
+using PackLanes = void (*)(const float* x, std::int64_t stride, int lanes, std::int64_t dim,
+                           float factor, std::byte* out);
+
+struct LatentKernel {
+  PackLanes pack;  // of its queries
+  void (*attend)(const LatentArgs& args);
+};
+
 struct Ops {
   Isa isa;
   std::string_view name;
@@ -99,6 +149,16 @@ struct Ops {
   // Merges a later split into a row's running softmax (ascending order is the caller's).
   void (*merge)(float* maximum, float* sum, float* out, float other_maximum, float other_sum,
                 const float* other_out, std::int64_t dim);
+  LatentKernel latent[kLatentTypes];
+  // Merges a later split into a group's running softmax, for `columns` of its columns.
+  // maximum and sum [16], out [columns, 16].
+  void (*merge_lanes)(float* maximum, float* sum, float* out, const float* other_maximum,
+                      const float* other_sum, const float* other_out, std::int64_t columns);
+  PackLanes pack_keys_bf16, pack_keys_f32;  // slabs of keys
+  // A slab of values of at most 16 tokens, x rows `stride` apart: [8][value_stride][2] bf16; what
+  // is not there is zero.
+  void (*pack_values_bf16)(const float* x, std::int64_t stride, int tokens, std::int64_t dim,
+                           std::int64_t value_stride, std::byte* out);
   // out = x / rms(x) · weight, per row.
   void (*rms_norm)(const float* x, const float* weight, float eps, std::int64_t rows,
                    std::int64_t dim, float* out);

@@ -20,6 +20,11 @@ void attend_bf16_avx2(const AttendArgs& args, int rows);
 void attend_f32_avx2(const AttendArgs& args, int rows);
 void merge_avx2(float* maximum, float* sum, float* out, float other_maximum, float other_sum,
                 const float* other_out, std::int64_t dim);
+void attend_latent_bf16_avx2(const LatentArgs& args);
+void attend_latent_f32_avx2(const LatentArgs& args);
+void attend_latent_f8_avx2(const LatentArgs& args);
+void merge_lanes_avx2(float* maximum, float* sum, float* out, const float* other_maximum,
+                      const float* other_sum, const float* other_out, std::int64_t columns);
 void rms_norm_avx2(const float* x, const float* weight, float eps, std::int64_t rows,
                    std::int64_t dim, float* out);
 void add_avx2(float* x, const float* y, std::int64_t count);

@@ -1,5 +1,5 @@
 // The AVX-512 intrinsics: the compiler's, or SIMDe's portable bodies where a test runs these
-// kernels on a processor without AVX-512. SIMDe 0.7.4 lacks three of them; they stand here.
+// kernels on a processor without AVX-512. SIMDe 0.7.4 lacks four of them; they stand here.
 #pragma once
 
 #if defined(QUERN_SIMDE)
@@ -34,8 +34,17 @@ static inline __m256i avx512_round_to_bf16(__m512 floats) {
   }
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(bits));
 }
+static inline __m512i quern_simde_cvtepu16_epi32(__m256i halves) {
+  unsigned short from[16];
+  unsigned words[16];
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(from), halves);
+  for (int i = 0; i < 16; ++i) words[i] = from[i];
+  return _mm512_loadu_si512(words);
+}
+#undef _mm512_cvtepu16_epi32
 #undef _mm512_cvtph_ps
 #undef _mm512_cvtepi32_ps
+#define _mm512_cvtepu16_epi32 quern_simde_cvtepu16_epi32
 #define _mm512_cvtph_ps quern_simde_cvtph_ps
 #define _mm512_cvtepi32_ps quern_simde_cvtepi32_ps
 #else

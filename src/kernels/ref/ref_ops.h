@@ -23,6 +23,17 @@ void attend_bf16_ref(const AttendArgs& args, int rows);
 void attend_f32_ref(const AttendArgs& args, int rows);
 void merge_ref(float* maximum, float* sum, float* out, float other_maximum, float other_sum,
                const float* other_out, std::int64_t dim);
+void attend_latent_bf16_ref(const LatentArgs& args);
+void attend_latent_f32_ref(const LatentArgs& args);
+void attend_latent_f8_ref(const LatentArgs& args);
+void merge_lanes_ref(float* maximum, float* sum, float* out, const float* other_maximum,
+                     const float* other_sum, const float* other_out, std::int64_t columns);
+void pack_lanes_bf16_ref(const float* x, std::int64_t stride, int lanes, std::int64_t dim,
+                         float factor, std::byte* out);
+void pack_lanes_f32_ref(const float* x, std::int64_t stride, int lanes, std::int64_t dim,
+                        float factor, std::byte* out);
+void pack_values_bf16_ref(const float* x, std::int64_t stride, int tokens, std::int64_t dim,
+                          std::int64_t value_stride, std::byte* out);
 void rms_norm_ref(const float* x, const float* weight, float eps, std::int64_t rows,
                   std::int64_t dim, float* out);
 void add_ref(float* x, const float* y, std::int64_t count);
