@@ -2,10 +2,12 @@
 // and the promise of equal bits where only one way is allowed.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "attention/backends/cpu_flash.h"
 #include "attention/backends/torch_native.h"
 #include "attention/mla_problem.h"
 #include "kernels/ops.h"
@@ -22,7 +24,9 @@ struct Backend {
 };
 
 std::vector<Backend> all_backends() {
-  return {{"torch_native", make_torch_native, torch_native_layouts, false}};
+  const bool avx512 = kernels::ops().isa == kernels::Isa::kAvx512;
+  return {{"torch_native", make_torch_native, torch_native_layouts, false},
+          {"cpu_flash", make_cpu_flash, cpu_flash_layouts, avx512}};
 }
 
 cache::KvLayout layout_of(const Backend& backend, const MlaLayer& layer, KvType type,
@@ -204,7 +208,7 @@ TEST_F(Cases, AbsorbedAtTheRealDims) {
           const bool rounds = type == KvType::kBF16 && backend.rounds;
           expect_near(result.out_latent, arrays.floats("out_latent"), rounds ? 1e-2f : 2e-5f,
                       name + " " + backend.name);
-          expect_near(result.lse, arrays.floats("lse"), rounds ? 2e-3f : 1e-5f, name + " lse");
+          expect_near(result.lse, arrays.floats("lse"), rounds ? 4e-3f : 1e-5f, name + " lse");
         }
       }
     }
@@ -253,6 +257,108 @@ TEST_F(Cases, ExpandedAtTheRealDims) {
       expect_near(asked_rows(result.lse, arrays, layer.heads), arrays.floats("lse"), tolerance / 4,
                   backend.name);
     }
+  }
+}
+
+constexpr MlaLayer kSmall = {.layer = 1,
+                             .heads = 5,
+                             .latent_dim = 48,
+                             .rope_dim = 16,
+                             .nope_dim = 24,
+                             .v_head_dim = 40,
+                             .scale = 0.16f};
+
+// Of these sequences two run expanded; one of them has a prefix that is longer than a chunk.
+TEST(CpuFlashMla, AgreesWithTorchNativeInMixedBatches) {
+  MlaProblem problem;
+  fill_random(problem, kSmall, {1300, 1, 513, 64, 1100}, {1, 1, 5, 64, 480});
+  ASSERT_TRUE(runs_expanded(kSmall, {0, 480, 1100, {}}));
+  ASSERT_FALSE(runs_expanded(kSmall, {0, 5, 513, {}}));
+  const std::vector<Backend> backends = all_backends();
+  for (const KvType type : {KvType::kF32, KvType::kBF16, KvType::kFp8E4M3}) {
+    const MlaResult expected = run(backends.front(), problem, type, 16);
+    for (const Backend& backend : backends) {
+      for (const std::int64_t page_size : {1, 16, 32, 64, 128}) {
+        const MlaResult result = run(backend, problem, type, page_size, 3, 300);
+        const bool rounds = backend.rounds && type != KvType::kF32;
+        const std::string what = std::string(backend.name) + " " + std::string(name_of(type));
+        expect_near(result.out, expected.out, rounds ? 3e-2f : 1e-4f, what);
+        expect_near(result.lse, expected.lse, rounds ? 2e-2f : 1e-4f, what + " lse");
+      }
+    }
+  }
+}
+
+TEST(CpuFlashMla, BothWaysAgreeAtTheRealDims) {
+  MlaLayer layer = {.heads = 3,
+                    .latent_dim = 512,
+                    .rope_dim = 64,
+                    .nope_dim = 128,
+                    .v_head_dim = 128,
+                    .scale = 0.0721688f};
+  for (const Backend& backend : all_backends()) {
+    MlaProblem problem;
+    fill_random(problem, layer, {600, 190}, {400, 190});
+    const MlaResult expanded = run(backend, problem, KvType::kBF16, 64);
+    problem.layer.only_absorbed = true;
+    const MlaResult absorbed = run(backend, problem, KvType::kBF16, 64);
+    expect_near(absorbed.out, expanded.out, backend.rounds ? 2e-2f : 1e-4f, backend.name);
+    expect_near(absorbed.lse, expanded.lse, backend.rounds ? 2e-2f : 1e-4f, backend.name);
+  }
+}
+
+// With --enable-deterministic-inference: the same token gives the same bits whatever is in the
+// batch, whether it is prefilled or decoded, in any chunks, with any page size and threads.
+TEST(CpuFlashMla, ATokensBitsDependOnItsSequenceOnlyWhereOneWayIsAllowed) {
+  MlaLayer layer = kSmall;
+  layer.only_absorbed = true;
+  const Backend backend = all_backends().back();
+  for (const KvType type : {KvType::kBF16, KvType::kF32, KvType::kFp8E4M3}) {
+    MlaProblem whole;
+    fill_random(whole, layer, {1200, 77}, {1200, 77});
+    const MlaResult expected = run(backend, whole, type, 16, 1, 1200);
+    const auto row = static_cast<size_t>(layer.heads * layer.latent_dim);
+    for (const std::int32_t queries : {1, 2, 16, 33, 1200}) {
+      for (const int threads : {1, 2, 3}) {
+        MlaProblem tail;
+        tail.layer = layer;
+        tail.kv_lens = {1200};
+        tail.q_lens = {queries};
+        tail.rows.assign(whole.rows.begin(), whole.rows.begin() + 1200 * layer.row_dim());
+        const auto cut = [&](const std::vector<float>& all, std::int64_t dim) {
+          const std::int64_t width = layer.heads * dim;
+          return std::vector<float>(all.begin() + (1200 - queries) * width,
+                                    all.begin() + 1200 * width);
+        };
+        tail.q = cut(whole.q, layer.qk_dim());
+        tail.q_absorbed = cut(whole.q_absorbed, layer.row_dim());
+        const MlaResult result =
+            run(backend, tail, type, std::array{1, 64, 128}[threads - 1], threads, 5 * threads);
+        const size_t first = 1200 - static_cast<size_t>(queries);
+        EXPECT_EQ(0, std::memcmp(result.out_latent.data(), &expected.out_latent[first * row],
+                                 result.out_latent.size() * 4))
+            << name_of(type) << ", " << queries << " queries, " << threads << " threads";
+        EXPECT_EQ(0,
+                  std::memcmp(result.lse.data(), &expected.lse[first * 5], result.lse.size() * 4));
+      }
+    }
+  }
+}
+
+// Expanded, a sequence's own bits still do not depend on pages, threads or the rest of the batch.
+TEST(CpuFlashMla, ExpandedBitsDependOnTheChunkAloneOfAllCircumstances) {
+  const Backend backend = all_backends().back();
+  MlaProblem alone, among;
+  fill_random(alone, kSmall, {900}, {700});
+  fill_random(among, kSmall, {900, 40, 33}, {700, 1, 33});
+  std::copy(alone.rows.begin(), alone.rows.end(), among.rows.begin());
+  std::copy(alone.q.begin(), alone.q.end(), among.q.begin());
+  among.up = alone.up;
+  absorb(among);
+  const MlaResult expected = run(backend, alone, KvType::kBF16, 16, 1);
+  for (const int threads : {1, 2, 3}) {
+    const MlaResult result = run(backend, among, KvType::kBF16, threads == 1 ? 1 : 64, threads, 90);
+    EXPECT_EQ(0, std::memcmp(result.out.data(), expected.out.data(), expected.out.size() * 4));
   }
 }
 

@@ -5,7 +5,9 @@
 #include <limits>
 #include <vector>
 
+#include "attention/backends/cpu_flash_mla.h"
 #include "attention/backends/infos.h"
+#include "attention/backends/latent_rows.h"
 #include "attention/backends/store_tokens.h"
 #include "kernels/ops.h"
 
@@ -59,6 +61,7 @@ class CpuFlash final : public AttentionBackend {
         ops_(kernels::ops()),
         attend_bf16_(attend_bf16),
         rows_(rows),
+        mla_(pool, attend_bf16, rows),
         scratch_(static_cast<size_t>(pool.size())) {}
 
   const BackendInfo& info() const override { return info_; }
@@ -108,6 +111,10 @@ class CpuFlash final : public AttentionBackend {
                    [&](std::int64_t begin, std::int64_t end, int) {
                      merge_heads(layer, store.layout(), begin, end, out);
                    });
+  }
+
+  void forward_mla(const MlaLayer& layer, const MlaInputs& inputs, cache::KvStore& store) override {
+    mla_.forward(*batch_, layer, inputs, store);
   }
 
  private:
@@ -311,6 +318,7 @@ class CpuFlash final : public AttentionBackend {
   const kernels::Ops& ops_;
   const kernels::Attend attend_bf16_;
   const int rows_;  // of one call
+  FlashMla mla_;
   const Batch* batch_ = nullptr;
   std::vector<Item> items_;
   std::int32_t partials_ = 0;
@@ -331,6 +339,7 @@ std::unique_ptr<AttentionBackend> make_tiled(ThreadPool& pool, const BackendInfo
 }
 
 LayoutList cpu_flash_layouts(const Needs& needs) {
+  if (needs.mla) return latent_layouts(needs, kCpuFlashMlaPageSizes);
   const DType dtype = needs.kv_type == KvType::kF32 ? DType::kF32 : DType::kBF16;
   LayoutList layouts;
   for (std::int32_t page_size : kCpuFlashPageSizes) {

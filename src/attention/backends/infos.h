@@ -7,6 +7,7 @@
 namespace quern::attention {
 
 inline constexpr std::int32_t kCpuFlashPageSizes[] = {16, 32, 64, 128};
+inline constexpr std::int32_t kCpuFlashMlaPageSizes[] = {64, 16, 32, 128, 1};
 inline constexpr KvType kCpuFlashKvTypes[] = {KvType::kBF16, KvType::kF32};
 inline constexpr KvType kTorchNativeKvTypes[] = {KvType::kF32, KvType::kBF16};
 
