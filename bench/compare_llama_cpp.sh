@@ -9,6 +9,7 @@
 #   QUERN=build/release/quern   the program to measure
 #   ROUNDS=3 THREADS=2          rounds (two minutes each on a calm machine), threads of both
 #   JSON=FILE                   every single figure
+#   TYPE=Q8_0                   the model requantised to this type first, by llama-quantize
 #   BUILD_ONLY=1                stops once llama.cpp is built
 set -euo pipefail
 
@@ -23,7 +24,8 @@ model=${1:-${QUERN_DEFAULT_MODEL:-${XDG_CACHE_HOME:-$HOME/.cache}/quern/models/S
 say() { echo "$*" >&2; }
 
 build_llama_cpp() {
-  if [[ -x $programs/llama-bench && -x $programs/llama-batched-bench ]]; then return; fi
+  if [[ -x $programs/llama-bench && -x $programs/llama-batched-bench &&
+        -x $programs/llama-quantize ]]; then return; fi
   mkdir -p "$scratch"
   if [[ ! -d $source ]]; then
     say "fetching llama-cpp-python $version"
@@ -35,7 +37,7 @@ build_llama_cpp() {
   {
     nice -n 19 cmake -S "$source" -B "$scratch/build" -DCMAKE_BUILD_TYPE=Release \
       -DGGML_NATIVE=ON -DBUILD_SHARED_LIBS=OFF -DLLAMA_CURL=OFF
-    nice -n 19 cmake --build "$scratch/build" -j 2 --target llama-bench llama-batched-bench
+    nice -n 19 cmake --build "$scratch/build" -j 2 --target llama-bench llama-batched-bench llama-quantize
   } > "$scratch/build.log" 2>&1 || { tail -n 20 "$scratch/build.log" >&2; exit 1; }
 }
 
@@ -43,5 +45,11 @@ build_llama_cpp() {
 build_llama_cpp
 [[ -n ${BUILD_ONLY:-} ]] && exit 0
 [[ -x $quern ]] || { say "no program at $quern: build it first (make)"; exit 1; }
+if [[ -n ${TYPE:-} ]]; then
+  name=$(basename "$model" .gguf)
+  typed=$scratch/${name%.*}.$TYPE.gguf
+  [[ -f $typed ]] || "$programs/llama-quantize" --allow-requantize "$model" "$typed" "$TYPE" >&2
+  model=$typed
+fi
 exec python3 "$root/bench/compare.py" --quern "$quern" --llama "$programs" --model "$model" \
   --rounds "${ROUNDS:-3}" --threads "${THREADS:-2}" ${JSON:+--json "$JSON"} "${@:2}"

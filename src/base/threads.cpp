@@ -29,6 +29,25 @@ void futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value)
           0);
 }
 
+// The worker keeps one processor and what its caches hold: the one of that number among those this
+// process may use. Only where the pool takes them all: under a quota, or with fewer threads, every
+// process of the machine would pin to the same few. The caller stays free: it is not the pool's.
+void pin(int thread, int threads) {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  if (CPU_COUNT(&allowed) != threads || usable_cpus() != threads) return;
+  int number = 0;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &allowed) || number++ != thread) continue;
+    cpu_set_t own;
+    CPU_ZERO(&own);
+    CPU_SET(cpu, &own);
+    pthread_setaffinity_np(pthread_self(), sizeof own, &own);
+    return;
+  }
+}
+
 constexpr std::uint32_t kClosed = 0xFFFFFFFF;  // a chunk number that no loop has
 
 constexpr std::uint64_t ticket(std::uint32_t loop, std::uint32_t chunk) {
@@ -101,6 +120,7 @@ void ThreadPool::take_chunks(int thread) {
 }
 
 void ThreadPool::work(int thread) {
+  pin(thread, threads_);
   std::uint32_t seen = 0;
   while (true) {
     int spins = 0;

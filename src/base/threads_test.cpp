@@ -1,9 +1,12 @@
 #include "base/threads.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <chrono>
 #include <numeric>
+
+#include "base/cpu_features.h"
 
 namespace quern {
 namespace {
@@ -70,6 +73,28 @@ TEST(ThreadPool, SleepingWorkersWake) {
     });
     EXPECT_EQ(other, 1);
   }
+}
+
+// A pool of as many threads as there are processors spreads them, one to each.
+TEST(ThreadPool, WorkersOfAFullPoolKeepTheirProcessors) {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  ASSERT_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+  const int threads = CPU_COUNT(&allowed);
+  if (threads < 2 || usable_cpus() != threads) GTEST_SKIP() << "needs all of two processors";
+  ThreadPool pool(threads);
+  std::vector<std::atomic<int>> cpus(static_cast<size_t>(threads));
+  for (int loop = 0; loop < 20; ++loop) {
+    pool.for_each(4 * threads, 1, [&](std::int64_t, std::int64_t, int thread) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      cpu_set_t own;
+      CPU_ZERO(&own);
+      sched_getaffinity(0, sizeof own, &own);
+      cpus[static_cast<size_t>(thread)] = CPU_COUNT(&own);
+    });
+  }
+  EXPECT_EQ(cpus[0], threads);  // the caller's own mask is left alone
+  for (size_t worker = 1; worker < cpus.size(); ++worker) EXPECT_EQ(cpus[worker], 1) << worker;
 }
 
 }  // namespace

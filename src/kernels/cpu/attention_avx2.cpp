@@ -46,8 +46,8 @@ QUERN_INLINE void accumulate(__m256 (&acc)[R][2], const float* x, std::int64_t x
   for (std::int64_t i = 0; i < pairs; ++i, p += 2 * lanes, x += 2) {
     if (kFetch) {
       const char* line = reinterpret_cast<const char*>(p) + ahead;
-      __builtin_prefetch(line, 0, 3);
-      if (Pairs::kLaneElements == 1) __builtin_prefetch(line + lanes * sizeof(*p), 0, 3);
+      __builtin_prefetch(line, 0, 2);
+      if (Pairs::kLaneElements == 1) __builtin_prefetch(line + lanes * sizeof(*p), 0, 2);
     }
     const __m256 even0 = Pairs::even(p, lanes, 0), even1 = Pairs::even(p, lanes, 1);
     QUERN_UNROLL for (int r = 0; r < R; ++r) {

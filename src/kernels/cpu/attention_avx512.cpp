@@ -22,9 +22,10 @@ QUERN_INLINE __m512 multiply_add(__m512 acc, __m512i a, unsigned pair) {
   return _mm512_dpbf16_ps(acc, (__m512bh)a, (__m512bh)b);
 }
 
-// A line of the next block for every line of this one, so that no burst fills the miss buffers.
+// A line of the next block for every line of this one, so that no burst fills the miss buffers. Into
+// the second cache: two blocks of 16 KiB would drive each other out of the first.
 QUERN_INLINE void fetch(const void* slab, std::int64_t pair) {
-  __builtin_prefetch(static_cast<const unsigned*>(slab) + pair, 0, 3);
+  __builtin_prefetch(static_cast<const unsigned*>(slab) + pair, 0, 2);
 }
 
 // Scores of N neighbouring slabs.
