@@ -15,8 +15,8 @@ namespace quern::model {
 namespace {
 
 std::span<const Family> families() {
-  static const Family kFamilies[] = {llama_family(), mistral_family(), qwen2_family(),
-                                     qwen3_family()};
+  static const Family kFamilies[] = {llama_family(), mistral_family(), mixtral_family(),
+                                     qwen2_family(), qwen3_family(),   qwen3_moe_family()};
   return kFamilies;
 }
 

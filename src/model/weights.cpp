@@ -12,8 +12,8 @@
 namespace quern::model {
 
 WeightLoader::WeightLoader(const checkpoint::Weights& weights, ThreadPool& pool,
-                           const LoadOptions& options)
-    : weights_(weights), pool_(pool), options_(options) {
+                           const LoadOptions& options, LoadPass pass)
+    : weights_(weights), pool_(pool), options_(options), pass_(pass) {
   for (const TensorInfo& tensor : weights.tensors()) total_bytes_ += tensor.bytes;
 }
 
@@ -55,16 +55,50 @@ TensorView WeightLoader::take(const std::string& name, const std::vector<std::in
 }
 
 void WeightLoader::finish(const TensorView& tensor) {
+  if (pass_ == LoadPass::kCheck) return;
   weights_.release(tensor);
   done_bytes_ += tensor.info->bytes;
   if (options_.on_progress) options_.on_progress(done_bytes_, total_bytes_);
 }
 
+kernels::PackedMatrix WeightLoader::pack(const TensorView& matrix, kernels::PackMode mode) {
+  if (pass_ == LoadPass::kCheck) {
+    kernels::PackedMatrix shape;
+    shape.format = kernels::packed_format(matrix.info->dtype, mode);
+    shape.outputs = matrix.rows();
+    shape.k = matrix.columns();
+    return shape;
+  }
+  kernels::PackedMatrix packed = kernels::pack(matrix, mode, pool_, arena_);
+  packed_bytes_ += packed.data.size();
+  return packed;
+}
+
 kernels::PackedMatrix WeightLoader::matrix(const std::string& name, std::int64_t outputs,
                                            std::int64_t k) {
   const TensorView tensor = take(name, {outputs, k});
-  kernels::PackedMatrix packed = kernels::pack(tensor, options_.pack, pool_, arena_);
-  packed_bytes_ += packed.data.size();
+  kernels::PackedMatrix packed = pack(tensor, options_.pack);
+  finish(tensor);
+  return packed;
+}
+
+kernels::PackedMatrix WeightLoader::f32_matrix(const std::string& name, std::int64_t outputs,
+                                               std::int64_t k) {
+  const TensorView tensor = take(name, {outputs, k});
+  kernels::PackedMatrix packed = pack(tensor, kernels::PackMode::kF32);
+  finish(tensor);
+  return packed;
+}
+
+std::vector<kernels::PackedMatrix> WeightLoader::matrices(const std::string& name,
+                                                          std::int64_t count, std::int64_t outputs,
+                                                          std::int64_t k) {
+  const TensorView tensor = take(name, {count, outputs, k});
+  const TensorInfo one = {name, tensor.info->dtype, {outputs, k}, tensor.info->bytes / count};
+  std::vector<kernels::PackedMatrix> packed;
+  for (std::int64_t i = 0; i < count; ++i) {
+    packed.push_back(pack({&one, tensor.data + i * one.bytes}, options_.pack));
+  }
   finish(tensor);
   return packed;
 }
@@ -72,6 +106,7 @@ kernels::PackedMatrix WeightLoader::matrix(const std::string& name, std::int64_t
 std::vector<float> WeightLoader::vector(const std::string& name, std::int64_t count) {
   const TensorView tensor = take(name, {count});
   std::vector<float> values(static_cast<size_t>(count));
+  if (pass_ == LoadPass::kCheck) return values;
   kernels::decode(tensor.info->dtype, tensor.data, count, values.data());
   packed_bytes_ += count * 4;
   finish(tensor);

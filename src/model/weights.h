@@ -1,5 +1,6 @@
 // Takes tensors out of a checkpoint for a model family: finds them by name, checks their shapes,
-// packs them, tells the progress and lets the file's pages go.
+// packs them, tells the progress and lets the file's pages go. A first loader only looks whether
+// all are there as they should be, so that nothing is read for minutes and refused then.
 #pragma once
 
 #include <cstdint>
@@ -13,29 +14,41 @@
 
 namespace quern::model {
 
+enum class LoadPass { kCheck, kPack };
+
 class WeightLoader {
  public:
-  WeightLoader(const checkpoint::Weights& weights, ThreadPool& pool, const LoadOptions& options);
+  WeightLoader(const checkpoint::Weights& weights, ThreadPool& pool, const LoadOptions& options,
+               LoadPass pass);
 
   bool has(const std::string& name) const;
   // A checkpoint of more layers than its configuration says is computed to garbage without any
   // other sign. `layer` is the pattern of a layer's names, e.g. "blk.{}.".
   // Throws: kModelConfigMismatch.
   void refuse_layers_beyond(std::string_view layer, const ModelConfig& config) const;
-  // A matrix [outputs, k], packed. Throws: kTensorMissing, kTensorShapeWrong, kOutOfMemory.
+  // A matrix [outputs, k], packed; without data in the pass that checks.
+  // Throws: kTensorMissing, kTensorShapeWrong, kOutOfMemory.
   kernels::PackedMatrix matrix(const std::string& name, std::int64_t outputs, std::int64_t k);
-  // A vector [count] as f32. Throws: kTensorMissing, kTensorShapeWrong.
+  // The same in f32, whatever the options say. Throws: as matrix().
+  kernels::PackedMatrix f32_matrix(const std::string& name, std::int64_t outputs, std::int64_t k);
+  // `count` matrices in one tensor [count, outputs, k], each packed by itself. Throws: as matrix().
+  std::vector<kernels::PackedMatrix> matrices(const std::string& name, std::int64_t count,
+                                              std::int64_t outputs, std::int64_t k);
+  // A vector [count] as f32; zeros in the pass that checks. Throws: kTensorMissing,
+  // kTensorShapeWrong.
   std::vector<float> vector(const std::string& name, std::int64_t count);
 
   std::int64_t packed_bytes() const { return packed_bytes_; }
 
  private:
+  kernels::PackedMatrix pack(const TensorView& matrix, kernels::PackMode mode);
   TensorView take(const std::string& name, const std::vector<std::int64_t>& shape);
   void finish(const TensorView& tensor);
 
   const checkpoint::Weights& weights_;
   ThreadPool& pool_;
   const LoadOptions& options_;
+  const LoadPass pass_;
   kernels::Arena arena_;  // of all matrices
   std::int64_t done_bytes_ = 0, total_bytes_ = 0, packed_bytes_ = 0;
 };

@@ -7,7 +7,9 @@ namespace quern::model {
 
 Family llama_family();
 Family mistral_family();
+Family mixtral_family();
 Family qwen2_family();
 Family qwen3_family();
+Family qwen3_moe_family();
 
 }  // namespace quern::model

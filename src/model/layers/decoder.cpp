@@ -28,6 +28,36 @@ struct Layer {
   LayerParts parts;
 };
 
+struct DecoderWeights {
+  PackedMatrix embedding;            // [vocab, hidden]
+  std::optional<PackedMatrix> head;  // [vocab, hidden]; none where tied
+  std::vector<float> norm;           // [hidden]
+  std::vector<Layer> layers;
+};
+
+const char* name_of(const TensorName& tensor, bool gguf) {
+  return gguf ? tensor.gguf : tensor.hugging_face;
+}
+
+DecoderWeights load_weights(const ModelConfig& c, bool gguf, WeightLoader& loader,
+                            Workspace& workspace, const MakeLayer& make_layer) {
+  DecoderWeights loaded;
+  loader.refuse_layers_beyond(name_of(kLayer, gguf), c);
+  loaded.embedding = loader.matrix(name_of(kEmbedding, gguf), c.vocab, c.hidden);
+  loaded.norm = loader.vector(name_of(kNorm, gguf), c.hidden);
+  if (!c.tied_embeddings) {
+    loaded.head = loader.matrix(name_of(kHead, gguf), c.vocab, c.hidden);
+  }
+  for (std::int64_t i = 0; i < c.layers; ++i) {
+    const LayerLoader from(c, loader, workspace, gguf, i);
+    Layer& layer = loaded.layers.emplace_back();
+    layer.attention_norm = from.vector(kAttentionNorm, c.hidden);
+    layer.feed_forward_norm = from.vector(kFeedForwardNorm, c.hidden);
+    layer.parts = make_layer(from);
+  }
+  return loaded;
+}
+
 std::vector<float> rope_factors(const checkpoint::Weights& weights) {
   const auto tensor = weights.find("rope_freqs.weight");
   if (!tensor) return {};
@@ -43,7 +73,17 @@ class Decoder final : public Model {
       : config_(metadata.config),
         rope_(config_, rope_factors(weights)),
         workspace_(pool, options.max_tokens, options.max_rows) {
-    load(metadata.format == checkpoint::Format::kGguf, weights, pool, options, make_layer);
+    const bool gguf = metadata.format == checkpoint::Format::kGguf;
+    if (config_.tied_embeddings && weights.find(name_of(kHead, gguf))) {
+      log().warn("{} holds '{}' though the embeddings are tied: the embedding is used",
+                 weights.origin(), name_of(kHead, gguf));
+    }
+    Workspace unused(pool, options.max_tokens, options.max_rows);
+    WeightLoader checker(weights, pool, options, LoadPass::kCheck);
+    load_weights(config_, gguf, checker, unused, make_layer);
+    WeightLoader loader(weights, pool, options, LoadPass::kPack);
+    weights_ = load_weights(config_, gguf, loader, workspace_, make_layer);
+    weight_bytes_ = loader.packed_bytes();
     workspace_.reserve(Scratch(), config_.hidden);  // for the head
     workspace_.allocate();
     const std::int64_t row = config_.hidden * static_cast<std::int64_t>(sizeof(float));
@@ -55,8 +95,9 @@ class Decoder final : public Model {
   std::int64_t vocab() const override { return config_.vocab; }
   std::int64_t weight_bytes() const override { return weight_bytes_; }
   std::int64_t decode_bytes() const override {
-    std::int64_t bytes = head_ ? weight_bytes_ - embedding_.data.size() : weight_bytes_;
-    for (const Layer& layer : layers_) bytes -= layer.parts.feed_forward->idle_bytes();
+    std::int64_t bytes =
+        weights_.head ? weight_bytes_ - weights_.embedding.data.size() : weight_bytes_;
+    for (const Layer& layer : weights_.layers) bytes -= layer.parts.feed_forward->idle_bytes();
     return bytes;
   }
 
@@ -65,13 +106,13 @@ class Decoder final : public Model {
     const std::int64_t tokens = batch.tokens();
     float* x = at(residual_);
     workspace_.each_row(tokens, [&](std::int64_t t) {
-      kernels::unpack_row(embedding_, batch.token_ids[static_cast<size_t>(t)],
+      kernels::unpack_row(weights_.embedding, batch.token_ids[static_cast<size_t>(t)],
                           x + t * config_.hidden);
     });
     rope_.plan(batch.positions);
     backend.plan(batch);
     const Step step{batch, backend, store, rope_};
-    for (Layer& layer : layers_) {
+    for (Layer& layer : weights_.layers) {
       norm(tokens, layer.attention_norm);
       layer.parts.attention->forward(step, at(normed_), at(added_));
       add_to_residual(tokens);
@@ -81,42 +122,16 @@ class Decoder final : public Model {
     }
     float* last = at(normed_);  // [rows, hidden]
     workspace_.each_row(batch.rows(), [&](std::int64_t r) {
-      norm_row(x + batch.logit_rows[static_cast<size_t>(r)] * config_.hidden, norm_,
+      norm_row(x + batch.logit_rows[static_cast<size_t>(r)] * config_.hidden, weights_.norm,
                last + r * config_.hidden);
     });
-    const MatmulTarget target[] = {{head_ ? &*head_ : &embedding_, logits}};
+    const MatmulTarget target[] = {{weights_.head ? &*weights_.head : &weights_.embedding, logits}};
     workspace_.matmul()(last, batch.rows(), target);
   }
 
  private:
   static float* at(const kernels::AlignedBuffer& buffer) {
     return reinterpret_cast<float*>(buffer.data());
-  }
-
-  void load(bool gguf, const checkpoint::Weights& weights, ThreadPool& pool,
-            const LoadOptions& options, const MakeLayer& make_layer) {
-    const auto name = [&](const TensorName& tensor) {
-      return gguf ? tensor.gguf : tensor.hugging_face;
-    };
-    WeightLoader loader(weights, pool, options);
-    const ModelConfig& c = config_;
-    loader.refuse_layers_beyond(name(kLayer), c);
-    embedding_ = loader.matrix(name(kEmbedding), c.vocab, c.hidden);
-    norm_ = loader.vector(name(kNorm), c.hidden);
-    if (!c.tied_embeddings) {
-      head_ = loader.matrix(name(kHead), c.vocab, c.hidden);
-    } else if (loader.has(name(kHead))) {
-      log().warn("{} holds '{}' though the embeddings are tied: the embedding is used",
-                 weights.origin(), name(kHead));
-    }
-    for (std::int64_t i = 0; i < c.layers; ++i) {
-      const LayerLoader layer(c, loader, workspace_, gguf, i);
-      Layer& loaded = layers_.emplace_back();
-      loaded.attention_norm = layer.vector(kAttentionNorm, c.hidden);
-      loaded.feed_forward_norm = layer.vector(kFeedForwardNorm, c.hidden);
-      loaded.parts = make_layer(layer);
-    }
-    weight_bytes_ = loader.packed_bytes();
   }
 
   void norm_row(const float* x, const std::vector<float>& weight, float* out) const {
@@ -140,10 +155,7 @@ class Decoder final : public Model {
   ModelConfig config_;
   Rope rope_;
   Workspace workspace_;
-  PackedMatrix embedding_;            // [vocab, hidden]
-  std::optional<PackedMatrix> head_;  // [vocab, hidden]; none where tied
-  std::vector<float> norm_;           // [hidden]
-  std::vector<Layer> layers_;
+  DecoderWeights weights_;
   std::int64_t weight_bytes_ = 0;
   // Of a step, [tokens, hidden] f32: the residual stream, its norm, what a part adds to it.
   kernels::AlignedBuffer residual_, normed_, added_;

@@ -78,6 +78,10 @@ class LayerLoader {
                                std::int64_t k) const {
     return weights_.matrix(name(tensor), outputs, k);
   }
+  kernels::PackedMatrix f32_matrix(const TensorName& tensor, std::int64_t outputs,
+                                   std::int64_t k) const {
+    return weights_.f32_matrix(name(tensor), outputs, k);
+  }
   std::vector<float> vector(const TensorName& tensor, std::int64_t count) const {
     return weights_.vector(name(tensor), count);
   }
