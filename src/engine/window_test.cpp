@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kPrompt = 64, kAnswer = 16;  // the fixture's window is 32
 
-EngineOptions options_of(const std::string& machine, const std::string& backend) {
+EngineOptions options_of(const std::string& machine, std::string_view backend) {
   EngineOptions options;
   options.model_path = QUERN_TEST_DATA "/models/mistral";
   options.attention_backend = backend;
@@ -28,7 +28,8 @@ EngineOptions options_of(const std::string& machine, const std::string& backend)
 std::vector<std::int32_t> answer_of(const EngineOptions& options) {
   auto engine = Engine::open(options);
   Request request;
-  for (int i = 0; i < kPrompt; ++i) request.token_ids.push_back(4 + i * 37 % 500);
+  request.token_ids.emplace();
+  for (int i = 0; i < kPrompt; ++i) request.token_ids->push_back(4 + i * 37 % 500);
   request.sampling = {.temperature = 0, .max_tokens = kAnswer, .ignore_eos = true};
   std::vector<std::int32_t> ids;
   TokenStream stream = engine->submit(request);

@@ -20,7 +20,7 @@ struct Differences {
   int steps = 0, equal = 0, wide_unequal = 0;
 
   float largest() const { return logits.back(); }
-  float percentile99() const { return logits[logits.size() * 99 / 100]; }
+  float percentile(size_t percent) const { return logits[logits.size() * percent / 100]; }
   float mean() const {
     double sum = 0;
     for (const float difference : logits) sum += difference;
@@ -86,7 +86,7 @@ struct Bfloat16Case {
 inline void expect_within_tolerance(const Differences& all, const Bfloat16Case& c,
                                     const std::string& what) {
   EXPECT_LT(all.mean(), 2 * c.mean) << what;
-  EXPECT_LT(all.percentile99(), 3 * c.p99) << what;
+  EXPECT_LT(all.percentile(99), 3 * c.p99) << what;
   EXPECT_EQ(all.wide_unequal, 0) << what;
 }
 
