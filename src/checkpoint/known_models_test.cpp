@@ -70,6 +70,15 @@ ModelConfig config_of(const std::string& name) {
   return read_metadata(name).config;
 }
 
+ErrorId refusal_of_weights(const Metadata& metadata) {
+  try {
+    open_weights(metadata);
+  } catch (const Error& error) {
+    return error.id();
+  }
+  return ErrorId{};
+}
+
 Error refusal(const std::string& name) {
   try {
     read_metadata(name);
@@ -215,6 +224,58 @@ TEST(ModelName, FindsTheSnapshotOfTheMainBranch) {
   EXPECT_EQ(metadata.place, (model / "snapshots/bbbb").string());
   EXPECT_EQ(metadata.config.hidden, 64);
   EXPECT_EQ(metadata.config.name, "tiny");
+}
+
+// As huggingface_hub lays it out: the files of a snapshot are links to blobs.
+TEST(ModelName, OpensTheWeightsOfASnapshotOfLinks) {
+  const fs::path home = scratch();
+  const fs::path model = home / "hf/hub/models--someone--qwen";
+  write(model / "refs/main", "5f0b02c75b57c5855da9ae460ce51323ea669d8a");
+  const fs::path snapshot = model / "snapshots/5f0b02c75b57c5855da9ae460ce51323ea669d8a";
+  fs::create_directories(snapshot);
+  fs::create_directories(model / "blobs");
+  for (const auto& file : fs::directory_iterator(QUERN_TEST_DATA "/models/qwen2")) {
+    const std::string name = file.path().filename().string();
+    fs::copy_file(file.path(), model / "blobs" / ("sum-of-" + name));
+    fs::create_symlink("../../blobs/sum-of-" + name, snapshot / name);
+  }
+  const Environment set(Variables{{"HOME", home.string()}, {"HF_HOME", "~/hf"}});
+  const Metadata metadata = read_metadata("someone/qwen");
+  EXPECT_EQ(metadata.place, snapshot.string());
+  EXPECT_EQ(metadata.config.name, "qwen");
+  EXPECT_FALSE(metadata.tokenizer.tokenizer_json.empty());
+  const auto weights = open_weights(metadata);
+  EXPECT_TRUE(weights->find("model.layers.0.self_attn.q_proj.bias").has_value());
+  EXPECT_TRUE(weights->find("model.layers.1.mlp.down_proj.weight").has_value());
+  fs::remove(model / "blobs/sum-of-model-00002-of-00002.safetensors");
+  EXPECT_EQ(refusal_of_weights(metadata), errors::kCheckpointShardMissing);
+}
+
+TEST(ModelName, FindsASnapshotOfAGgufFile) {
+  const fs::path cache = scratch();
+  const fs::path snapshot = cache / "models--someone--tiny-GGUF/snapshots/only";
+  fs::create_directories(snapshot);
+  fs::copy_file(QUERN_TEST_DATA "/models/llama/gguf/llama-Q4_0.gguf", snapshot / "q4.gguf");
+  const Environment set(Variables{{"HF_HUB_CACHE", cache.string()}});
+  const Metadata metadata = read_metadata("someone/tiny-GGUF");
+  EXPECT_EQ(metadata.format, Format::kGguf);
+  EXPECT_NO_THROW(open_weights(metadata));
+  // Several are not guessed between.
+  fs::copy_file(snapshot / "q4.gguf", snapshot / "q8.gguf");
+  EXPECT_THAT(refusal("someone/tiny-GGUF").message(), HasSubstr("has 2 GGUF models"));
+}
+
+// A download that did not get as far as the main branch's snapshot.
+TEST(ModelName, TellsHowToFetchWhatTheCacheLacks) {
+  const fs::path cache = scratch();
+  write(cache / "models--someone--tiny/refs/main", "aaaa");
+  write(cache / "models--someone--tiny/snapshots/aaaa/README.md", "");
+  const Environment set(Variables{{"HF_HUB_CACHE", cache.string()}});
+  const Error error = refusal("someone/tiny");
+  EXPECT_EQ(error.id(), errors::kModelNotFound);
+  const std::string hint(error.field("hint"));
+  EXPECT_THAT(hint, HasSubstr("not in " + (cache / "models--someone--tiny").string()));
+  EXPECT_THAT(hint, HasSubstr("`hf download someone/tiny`"));
 }
 
 TEST(ModelName, FindsABuiltInModelsOwnFilesByItsShortName) {

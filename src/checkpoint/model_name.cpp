@@ -23,6 +23,13 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+// A folder that a variable names; "~" is the home, as huggingface_hub takes it.
+std::string folder_variable(const char* name) {
+  const std::string folder = variable(name);
+  const bool in_home = folder == "~" || folder.starts_with("~/");
+  return in_home ? variable("HOME") + folder.substr(1) : folder;
+}
+
 bool is_name_part(std::string_view part) {
   const auto allowed = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
@@ -47,6 +54,15 @@ std::string main_revision(const fs::path& model) {
   return revision.size() <= kMaxRevision && is_name_part(revision) ? revision : "";
 }
 
+bool holds_model(const fs::path& folder) {
+  if (is_file((folder / "config.json").string())) return true;
+  std::error_code fault;
+  for (fs::directory_iterator it(folder, fault), end; !fault && it != end; it.increment(fault)) {
+    if (it->path().extension() == ".gguf") return true;
+  }
+  return false;
+}
+
 // The folder of a snapshot that holds a config.json or a GGUF file: the one of refs/main, else the
 // only one.
 std::string snapshot_of(const fs::path& model) {
@@ -60,9 +76,8 @@ std::string snapshot_of(const fs::path& model) {
       snapshots.push_back(it->path());
     }
   }
-  if (snapshots.size() != 1) return "";
-  const std::string folder = snapshots.front().string();
-  return is_file(folder + "/config.json") ? folder : "";
+  if (snapshots.size() != 1 || !holds_model(snapshots.front())) return "";
+  return snapshots.front().string();
 }
 
 std::string cache_folder_of(std::string hub_name) {
@@ -81,6 +96,7 @@ std::string joined(const std::vector<std::string>& words) {
   const std::vector<std::string> near = nearest_known_models(name, 3);
   if (!near.empty()) hint += "known models of a similar name: " + joined(near) + "\n";
   for (const std::string& folder : looked_in) hint += "not in " + folder + "\n";
+  if (is_hub_name(name)) hint += fmt::format("`hf download {}` puts it into the cache\n", name);
   hint += fmt::format("{} public models are known by name without their files, for example {}",
                       known_model_names().size(), "DeepSeek-V3");
   throw Error(errors::kModelNotFound,
@@ -98,10 +114,10 @@ std::vector<std::string> hugging_face_caches() {
     const std::string folder = base + inside;
     if (std::ranges::find(folders, folder) == folders.end()) folders.push_back(folder);
   };
-  add(variable("HF_HUB_CACHE"), "");
-  add(variable("HUGGINGFACE_HUB_CACHE"), "");
-  add(variable("HF_HOME"), "/hub");
-  add(variable("XDG_CACHE_HOME"), "/huggingface/hub");
+  add(folder_variable("HF_HUB_CACHE"), "");
+  add(folder_variable("HUGGINGFACE_HUB_CACHE"), "");
+  add(folder_variable("HF_HOME"), "/hub");
+  add(folder_variable("XDG_CACHE_HOME"), "/huggingface/hub");
   add(variable("HOME"), "/.cache/huggingface/hub");
   return folders;
 }
