@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -47,22 +48,32 @@ class TestRunner {
 
   std::int64_t vocab() const { return model_->vocab(); }
 
+  // A step of tokens after the `cached` ones, all of whose logits are wanted.
+  Batch batch_of(std::span<const std::int32_t> ids, std::int32_t cached) const {
+    Batch batch;
+    const auto count = static_cast<std::int32_t>(ids.size());
+    for (std::int32_t i = 0; i < count; ++i) {
+      batch.token_ids.push_back(ids[static_cast<size_t>(i)]);
+      batch.positions.push_back(cached + i);
+      batch.logit_rows.push_back(i);
+    }
+    batch.sequences = {{0, count, cached + count, pages_}};
+    return batch;
+  }
+  void forward(const Batch& batch, std::span<float> logits) {
+    model_->forward(batch, *backend_, *store_, logits.data());
+  }
+
   // Appends tokens after the `cached` ones already stored; logits of all of them [n, vocab].
   std::vector<float> append(std::span<const std::int32_t> ids, std::int32_t cached,
                             std::int32_t chunk = kMaxTokens) {
     std::vector<float> logits;
     for (size_t begin = 0; begin < ids.size(); begin += static_cast<size_t>(chunk)) {
       const auto count = std::min(ids.size() - begin, static_cast<size_t>(chunk));
-      Batch batch;
-      for (size_t i = 0; i < count; ++i) {
-        batch.token_ids.push_back(ids[begin + i]);
-        batch.positions.push_back(cached + static_cast<std::int32_t>(begin + i));
-        batch.logit_rows.push_back(static_cast<std::int32_t>(i));
-      }
-      const auto length = static_cast<std::int32_t>(count);
-      batch.sequences = {{0, length, cached + static_cast<std::int32_t>(begin) + length, pages_}};
+      const Batch batch =
+          batch_of(ids.subspan(begin, count), cached + static_cast<std::int32_t>(begin));
       std::vector<float> part(count * static_cast<size_t>(vocab()));
-      model_->forward(batch, *backend_, *store_, part.data());
+      forward(batch, part);
       logits.insert(logits.end(), part.begin(), part.end());
     }
     return logits;
