@@ -6,6 +6,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "engine/question.h"
+#include "model/model.h"
 
 namespace quern::engine {
 namespace {
@@ -63,6 +64,14 @@ std::vector<std::string> facts_of(const ModelConfig& config) {
   return facts;
 }
 
+// What would be run: a backend that fits, of a model whose family serves all that it has.
+attention::Plan plan_of(const Asked& asked, const EngineOptions& options) {
+  const attention::Plan plan = attention::choose(asked.question, asked_backends(options));
+  const ModelConfig& config = asked.metadata.config;
+  if (const model::Family* family = model::family_of(config)) family->check(config);
+  return plan;
+}
+
 std::string name_of(const attention::Half& half) {
   return half.row ? std::string(half.row->info.name) : std::string();
 }
@@ -106,7 +115,7 @@ CheckReport check(const CheckOptions& options) {
     report.verdicts.push_back(std::move(row));
   }
   try {
-    describe_plan(attention::choose(question, asked_backends(options.engine)), &report);
+    describe_plan(plan_of(asked, options.engine), &report);
   } catch (const Error& refused) {
     report.refused = refused;
   }
@@ -114,8 +123,7 @@ CheckReport check(const CheckOptions& options) {
 }
 
 std::string require_backend(const CheckOptions& options) {
-  const attention::Question question = asked_for(options).question;
-  return name_of(attention::choose(question, asked_backends(options.engine)).decode);
+  return name_of(plan_of(asked_for(options), options.engine).decode);
 }
 
 }  // namespace quern::engine

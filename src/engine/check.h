@@ -54,7 +54,8 @@ struct CheckReport {
 CheckReport check(const CheckOptions& options);
 
 // The backend that would serve (of a split the decode half). Throws: what keeps the asked-for one
-// (or any) from doing so, as attention::choose; kInvalidAttentionBackend; the ids of check().
+// (or any) from doing so, as attention::choose; what the model's family does not serve;
+// kInvalidAttentionBackend; the ids of check().
 std::string require_backend(const CheckOptions& options);
 
 }  // namespace quern::engine

@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <set>
 
 #include "attention/select.h"
 #include "base/errors/attention.h"
+#include "base/errors/model.h"
 #include "checkpoint/checkpoint.h"
 
 namespace quern::engine {
@@ -21,6 +24,11 @@ std::vector<std::string> model_configs() {
     if (std::filesystem::exists(path)) paths.push_back(path.string());
   }
   return paths;
+}
+
+std::string config_text(const std::string& model) {
+  std::ifstream file(kModels + model + "/config.json");
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 CheckOptions options_for(const std::string& model, const std::string& backend = "") {
@@ -84,6 +92,25 @@ TEST(Check, TakesAFolderOrAConfigFile) {
   folder.engine.model_path = kModels + "deepseek_v3";
   EXPECT_TRUE(check(folder).mla);
   EXPECT_TRUE(check(options_for("deepseek_v3")).mla);
+}
+
+// A backend that fits does not make the model run: its family has a say too.
+TEST(Check, RefusesWhatTheFamilyDoesNotServe) {
+  std::string text = config_text("qwen2");
+  const std::string plain = "\"silu\"";
+  text.replace(text.find(plain), plain.size(), "\"gelu\"");
+  const std::string path = testing::TempDir() + "gelu-config.json";
+  std::ofstream(path) << text;
+  CheckOptions options;
+  options.engine.model_path = path;
+  options.hardware = "x86-avx2";
+  const CheckReport report = check(options);
+  EXPECT_EQ(report.choice, "cpu_flash");
+  ASSERT_TRUE(report.refused.has_value());
+  EXPECT_EQ(report.refused->id(), errors::kModelFeatureNotServed);
+  EXPECT_EQ(report.decode, "");
+  EXPECT_THROW(require_backend(options), Error);
+  std::filesystem::remove(path);
 }
 
 TEST(Check, RefusesUnknownWords) {
