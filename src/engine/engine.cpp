@@ -16,6 +16,7 @@
 #include "engine/output_stream.h"
 #include "engine/sampler.h"
 #include "engine/startup.h"
+#include "kernels/aligned_buffer.h"
 #include "scheduler/scheduler.h"
 
 namespace quern {
@@ -55,7 +56,8 @@ class EngineImpl final : public Engine {
                     .page_size = static_cast<std::int32_t>(loaded_.info.page_size)},
                    *loaded_.pages),
         seed_(options.random_seed != 0 ? options.random_seed : clock_seed()) {
-    logits_.resize(static_cast<size_t>(loaded_.info.max_running_requests * loaded_.info.vocab));
+    logits_ = kernels::AlignedBuffer(loaded_.info.max_running_requests * loaded_.info.vocab *
+                                     static_cast<std::int64_t>(sizeof(float)));
     stats_.pages_total = loaded_.info.pages_total;
     thread_ = std::thread([this] { run(); });
   }
@@ -165,7 +167,7 @@ class EngineImpl final : public Engine {
       for (RequestId id : plan.out_of_pages) finish(id, FinishReason::kLength);
       if (plan.batch.token_ids.empty()) continue;
       try {
-        loaded_.model->forward(plan.batch, *loaded_.backend, *loaded_.store, logits_.data());
+        loaded_.model->forward(plan.batch, *loaded_.backend, *loaded_.store, logits());
       } catch (const std::exception& error) {
         fail_step(error.what());
         continue;
@@ -233,6 +235,8 @@ class EngineImpl final : public Engine {
     scheduler_.add(command.id, std::move(command.tokens));
   }
 
+  float* logits() const { return reinterpret_cast<float*>(logits_.data()); }
+
   // The next token of a request from its row of logits.
   void advance(RequestId id, size_t row) {
     Active& request = active_.at(id);
@@ -240,9 +244,9 @@ class EngineImpl final : public Engine {
     // Rows of the embedding without a token are padding and never sampled.
     const auto sampled =
         static_cast<size_t>(std::min<std::int64_t>(vocab, loaded_.tokenizer->size()));
-    const std::span<const float> logits(logits_.data() + row * static_cast<size_t>(vocab), sampled);
+    const std::span<const float> logits_row(logits() + row * static_cast<size_t>(vocab), sampled);
     const std::int64_t position = request.prompt_tokens + request.completion_tokens;
-    const auto token = sampler_.sample(logits, request.sampling, request.seed,
+    const auto token = sampler_.sample(logits_row, request.sampling, request.seed,
                                        static_cast<std::uint64_t>(position));
     if (!token) {
       fail(id, Error(errors::kNumericFault,
@@ -317,7 +321,8 @@ class EngineImpl final : public Engine {
   scheduler::Scheduler scheduler_;
   Sampler sampler_;
   std::unordered_map<RequestId, Active> active_;
-  std::vector<float> logits_;  // [max_running_requests, vocab]
+  // f32 [max_running_requests, vocab]; rows that no step has used take no memory.
+  kernels::AlignedBuffer logits_;
   const std::uint64_t seed_;
   std::int64_t aborted_ = 0, prompt_tokens_ = 0, generated_tokens_ = 0, steps_ = 0;
 

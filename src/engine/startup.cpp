@@ -1,5 +1,7 @@
 #include "engine/startup.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <chrono>
 
@@ -125,7 +127,7 @@ LoadedModel load_model(const EngineOptions& options) {
   needs_options(options);  // mistyped words first: they cost no I/O
   const attention::Hardware hardware = startup_hardware(options);
 
-  const checkpoint::Metadata metadata = checkpoint::read_metadata(options.model_path);
+  checkpoint::Metadata metadata = checkpoint::read_metadata(options.model_path);
   const attention::Question question = question_of(options, metadata.config, hardware);
   LoadedModel loaded;
   std::string reason;
@@ -146,6 +148,9 @@ LoadedModel load_model(const EngineOptions& options) {
   loaded.chat_template = std::make_unique<text::ChatTemplate>(metadata.tokenizer.chat_template,
                                                               metadata.tokenizer.bos_token);
   info.has_chat_template = loaded.chat_template->supported();
+  // Tens of megabytes of words went into the tokenizer; they must not stand beside the weights.
+  metadata.tokenizer = {};
+  malloc_trim(0);
 
   attention::Needs needs = question.target;
   needs.kv_type = cache_type(plan, pack);
