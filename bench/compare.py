@@ -137,12 +137,15 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--wait", type=float, default=60, help="most seconds to wait for calm")
     parser.add_argument("--tries", type=int, default=3, help="most runs for a calm one")
+    parser.add_argument("--only", help="names of cases, with commas between; without it all")
     parser.add_argument("--json", help="file for every single figure")
     bench = Bench(parser.parse_args())
     figures = {}
     try:
         for number in range(bench.options.rounds):
             for name, ours, theirs in bench.cases():
+                if bench.options.only and name not in bench.options.only.split(","):
+                    continue
                 print(f"round {number + 1}: {name}", file=sys.stderr, flush=True)
                 by = figures.setdefault(name, {})
                 by.setdefault("quern", []).append(ours())

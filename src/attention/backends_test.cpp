@@ -191,14 +191,18 @@ TEST(Backends, MatchTheReferenceCases) {
   EXPECT_GE(ran, 13);
 }
 
+struct Heads {
+  std::int32_t heads = 9, kv_heads = 3, head_dim = 40, v_head_dim = 24;
+};
+
 Problem random_problem(std::vector<std::int32_t> kv_lens, std::vector<std::int32_t> q_lens,
-                       std::int32_t window) {
+                       std::int32_t window, const Heads& heads = {}) {
   Problem problem;
   problem.layer = {.layer = 0,
-                   .heads = 9,
-                   .kv_heads = 3,
-                   .head_dim = 40,
-                   .v_head_dim = 24,
+                   .heads = heads.heads,
+                   .kv_heads = heads.kv_heads,
+                   .head_dim = heads.head_dim,
+                   .v_head_dim = heads.v_head_dim,
                    .scale = 0.2f,
                    .window = window};
   problem.kv_lens = std::move(kv_lens);
@@ -212,9 +216,9 @@ Problem random_problem(std::vector<std::int32_t> kv_lens, std::vector<std::int32
   std::int64_t tokens = 0, queries = 0;
   for (std::int32_t n : problem.kv_lens) tokens += n;
   for (std::int32_t n : problem.q_lens) queries += n;
-  fill(problem.k, tokens * 3 * 40);
-  fill(problem.v, tokens * 3 * 24);
-  fill(problem.q, queries * 9 * 40);
+  fill(problem.k, tokens * heads.kv_heads * heads.head_dim);
+  fill(problem.v, tokens * heads.kv_heads * heads.v_head_dim);
+  fill(problem.q, queries * heads.heads * heads.head_dim);
   return problem;
 }
 
@@ -227,6 +231,27 @@ TEST(CpuFlash, AgreesWithTorchNativeOverLongContexts) {
       const auto out =
           run(make_cpu_flash, cpu_flash_layouts, problem, 2, page_size, KvType::kF32, 512);
       for (size_t i = 0; i < out.size(); ++i) ASSERT_NEAR(out[i], expected[i], 1e-4f) << i;
+    }
+  }
+}
+
+// Head sizes that no vector divides, heads as wide as a latent, one head, a group larger than a
+// tile.
+TEST(Tiled, HeadsOfAnyShape) {
+  for (const Heads& heads :
+       {Heads{1, 1, 17, 17}, Heads{4, 4, 40, 40}, Heads{4, 2, 80, 80}, Heads{3, 1, 96, 64},
+        Heads{17, 1, 64, 64}, Heads{2, 1, 256, 256}, Heads{2, 1, 576, 512}}) {
+    Problem problem = random_problem({300, 1, 77}, {1, 1, 20}, 0, heads);
+    problem.layer.scale = 1.0f / std::sqrt(static_cast<float>(heads.head_dim));
+    const auto expected =
+        run(make_torch_native, torch_native_layouts, problem, 2, 16, KvType::kBF16, 512);
+    for (const Backend& backend : tiled_backends()) {
+      const auto out = run(backend.make, backend.layouts, problem, 2, 32, KvType::kBF16, 512);
+      ASSERT_EQ(out.size(), expected.size());
+      for (size_t i = 0; i < out.size(); ++i) {
+        ASSERT_NEAR(out[i], expected[i], backend.rounds ? 2e-2f : 1e-4f)
+            << backend.name << ", heads of " << heads.head_dim;
+      }
     }
   }
 }

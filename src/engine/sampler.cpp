@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <string_view>
 
 #include "base/error.h"
 #include "base/errors/engine.h"
+#include "kernels/ops.h"
 
 namespace quern::engine {
 namespace {
@@ -48,27 +48,24 @@ void Sampler::check(const SamplingParams& p) {
 std::optional<std::int32_t> Sampler::sample(std::span<const float> logits,
                                             const SamplingParams& params, std::uint64_t seed,
                                             std::uint64_t position) {
-  float most = -std::numeric_limits<float>::infinity();
-  std::int32_t best = -1;
-  for (size_t i = 0; i < logits.size(); ++i) {
-    if (std::isnan(logits[i])) return std::nullopt;
-    if (logits[i] > most) {
-      most = logits[i];
-      best = static_cast<std::int32_t>(i);
-    }
-  }
+  const kernels::Ops& ops = kernels::ops();
+  const auto vocab = static_cast<std::int64_t>(logits.size());
+  const float most = ops.maximum(logits.data(), vocab);
   if (!std::isfinite(most)) return std::nullopt;
+  const auto best = static_cast<std::int32_t>(std::ranges::find(logits, most) - logits.begin());
   if (params.temperature < kGreedyBelow || params.top_k == 1) return best;
 
   candidates_.clear();
-  const auto temperature = static_cast<float>(params.temperature);
+  constexpr double kLog2E = 1.4426950408889634;
+  weights_.resize(logits.size());
+  ops.exponentials(logits.data(), most, static_cast<float>(kLog2E / params.temperature), vocab,
+                   weights_.data());
   const float least = params.min_p > 0 ? static_cast<float>(params.min_p) : 0.0f;
   double total = 0;
-  for (size_t i = 0; i < logits.size(); ++i) {
-    const float weight = std::exp((logits[i] - most) / temperature);
-    if (weight <= 0.0f) continue;
-    total += weight;
-    candidates_.push_back({weight, static_cast<std::int32_t>(i)});
+  for (size_t i = 0; i < weights_.size(); ++i) {
+    if (weights_[i] <= 0.0f) continue;
+    total += weights_[i];
+    candidates_.push_back({weights_[i], static_cast<std::int32_t>(i)});
   }
   const auto count = static_cast<std::int64_t>(candidates_.size());
   const std::int64_t top_k = params.top_k > 0 ? std::min(params.top_k, count) : count;

@@ -27,7 +27,9 @@ class Sampler {
     float weight;  // exp((logit − max) / temperature)
     std::int32_t id;
   };
-  std::vector<Candidate> candidates_;  // reused from step to step
+  // Reused from step to step.
+  std::vector<float> weights_;  // [vocab]
+  std::vector<Candidate> candidates_;
 };
 
 // The number in [0, 1) at a place of the stream of `seed` (SplitMix64 over seed and counter).

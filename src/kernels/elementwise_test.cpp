@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/dispatch.h"
@@ -54,6 +55,36 @@ TEST(Add, AddsTails) {
     std::vector<float> x(13, 1.0f), y(13, 2.0f);
     table->add(x.data(), y.data(), 13);
     EXPECT_EQ(x, std::vector<float>(13, 3.0f));
+  }
+}
+
+TEST(Maximum, IsTheLargestOrNan) {
+  for (const std::int64_t count : {1, 7, 8, 9, 16, 101}) {
+    auto x = random_floats(count, 5);
+    const float expected = *std::max_element(x.begin(), x.end());
+    for (const Ops* table : {&kRefOps, ops_for(Isa::kAvx2), ops_for(Isa::kAvx512)}) {
+      if (!table) continue;
+      EXPECT_EQ(table->maximum(x.data(), count), expected) << table->name << " of " << count;
+      for (const std::int64_t place : {std::int64_t{0}, count / 2, count - 1}) {
+        auto strange = x;
+        strange[static_cast<size_t>(place)] = NAN;
+        EXPECT_TRUE(std::isnan(table->maximum(strange.data(), count))) << table->name << place;
+      }
+    }
+  }
+}
+
+TEST(Exponentials, MatchTheReference) {
+  auto x = random_floats(101, 6, 20.0f);
+  x[3] = -INFINITY;
+  const float most = kRefOps.maximum(x.data(), 101);
+  std::vector<float> expected(101), out(101);
+  kRefOps.exponentials(x.data(), most, 1.7f, 101, expected.data());
+  EXPECT_EQ(expected[3], 0.0f);
+  EXPECT_EQ(*std::max_element(expected.begin(), expected.end()), 1.0f);
+  for (const Ops* table : vector_tables()) {
+    table->exponentials(x.data(), most, 1.7f, 101, out.data());
+    for (int i = 0; i < 101; ++i) EXPECT_NEAR(out[i], expected[i], 1e-6f * expected[i]) << x[i];
   }
 }
 

@@ -149,6 +149,34 @@ TEST(Matmul, ARowsBitsDoNotDependOnTheRowsBesideIt) {
   }
 }
 
+// Rows and outputs that no tile divides, odd numbers of inputs where the format allows them, no
+// rows at all: every element is right, and nothing beside them is written.
+TEST(Matmul, ShapesThatNoTileDivides) {
+  ThreadPool pool(2);
+  constexpr std::int64_t kMostRows = 70;
+  for (DType type : kAllTypes) {
+    const DTypeInfo& info = dtype_info(type);
+    for (const std::int64_t n : {1, 15, 33}) {
+      const std::int64_t k = info.quantised() ? info.block_size : 17;
+      const Stored stored(type, n, k, 21);
+      const PackedMatrix packed = pack(stored.view(), PackMode::kKeep, pool, arena);
+      const auto x = random_floats(kMostRows * k, 22);
+      const auto expected = run(kRefOps, packed, x, kMostRows);
+      Matmul matmul(pool, kMostRows, k);
+      for (std::int64_t rows = 0; rows <= kMostRows; ++rows) {
+        std::vector<float> out(static_cast<size_t>((rows + 1) * n), -7.0f);
+        const MatmulTarget target[] = {{&packed, out.data()}};
+        matmul(x.data(), rows, target);
+        for (size_t i = 0; i < static_cast<size_t>(rows * n); ++i) {
+          ASSERT_NEAR(out[i], expected[i], 1e-3f) << name_of(type) << ' ' << rows << 'x' << n;
+        }
+        for (size_t i = static_cast<size_t>(rows * n); i < out.size(); ++i)
+          ASSERT_EQ(out[i], -7.0f);
+      }
+    }
+  }
+}
+
 TEST(Matmul, ANanStaysInItsRow) {
   ThreadPool pool(2);
   for (DType type : {DType::kF32, DType::kBF16, DType::kQ4_1, DType::kQ8_0, DType::kQ6_K}) {

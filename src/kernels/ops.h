@@ -165,6 +165,10 @@ struct Ops {
   void (*add)(float* x, const float* y, std::int64_t count);  // x += y
   // out = silu(gate) · up
   void (*silu_mul)(const float* gate, const float* up, std::int64_t count, float* out);
+  // The largest of count > 0 values; NaN where one of them is.
+  float (*maximum)(const float* x, std::int64_t count);
+  // out = 2^((x − most) · scale) for x ≤ most; 0 below 2^-126.
+  void (*exponentials)(const float* x, float most, float scale, std::int64_t count, float* out);
 };
 
 // The table in use: the best this processor can run, or what QUERN_ISA (ref, avx2, avx512) lowers

@@ -29,5 +29,7 @@ void rms_norm_avx2(const float* x, const float* weight, float eps, std::int64_t 
                    std::int64_t dim, float* out);
 void add_avx2(float* x, const float* y, std::int64_t count);
 void silu_mul_avx2(const float* gate, const float* up, std::int64_t count, float* out);
+float maximum_avx2(const float* x, std::int64_t count);
+void exponentials_avx2(const float* x, float most, float scale, std::int64_t count, float* out);
 
 }  // namespace quern::kernels

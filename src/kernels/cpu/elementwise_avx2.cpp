@@ -69,6 +69,29 @@ void silu_mul_avx2(const float* gate, const float* up, std::int64_t count, float
   _mm256_maskstore_ps(out + i, mask, _mm256_mul_ps(value, _mm256_maskload_ps(up + i, mask)));
 }
 
+float maximum_avx2(const float* x, std::int64_t count) {
+  if (count < 8) return maximum_ref(x, count);
+  __m256 most = _mm256_loadu_ps(x), strange = _mm256_cmp_ps(most, most, _CMP_UNORD_Q);
+  // The last eight may be seen twice: that changes no maximum.
+  for (std::int64_t i = 8; i < count; i += 8) {
+    const __m256 v = _mm256_loadu_ps(x + (i + 8 <= count ? i : count - 8));
+    most = _mm256_max_ps(most, v);
+    strange = _mm256_or_ps(strange, _mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+  }
+  return _mm256_movemask_ps(strange) != 0 ? __builtin_nanf("") : avx2_horizontal_max(most);
+}
+
+void exponentials_avx2(const float* x, float most, float scale, std::int64_t count, float* out) {
+  const __m256 shift = _mm256_set1_ps(most), factor = _mm256_set1_ps(scale);
+  const auto power = [&](__m256 v) { return _mm256_mul_ps(_mm256_sub_ps(v, shift), factor); };
+  std::int64_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    _mm256_storeu_ps(out + i, avx2_exp2(power(_mm256_loadu_ps(x + i))));
+  }
+  const __m256i mask = tail_mask(count - i);
+  _mm256_maskstore_ps(out + i, mask, avx2_exp2(power(_mm256_maskload_ps(x + i, mask))));
+}
+
 const Ops kAvx2Ops = {
     .isa = Isa::kAvx2,
     .name = "avx2",
@@ -88,6 +111,8 @@ const Ops kAvx2Ops = {
     .rms_norm = rms_norm_avx2,
     .add = add_avx2,
     .silu_mul = silu_mul_avx2,
+    .maximum = maximum_avx2,
+    .exponentials = exponentials_avx2,
 };
 
 }  // namespace quern::kernels

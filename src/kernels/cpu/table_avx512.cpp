@@ -26,6 +26,8 @@ const Ops kAvx512Ops = {
     .rms_norm = rms_norm_avx2,
     .add = add_avx2,
     .silu_mul = silu_mul_avx2,
+    .maximum = maximum_avx2,
+    .exponentials = exponentials_avx2,
 };
 
 }  // namespace quern::kernels

@@ -25,6 +25,21 @@ void silu_mul_ref(const float* gate, const float* up, std::int64_t count, float*
   for (std::int64_t i = 0; i < count; ++i) out[i] = gate[i] / (1.0f + std::exp(-gate[i])) * up[i];
 }
 
+float maximum_ref(const float* x, std::int64_t count) {
+  float most = x[0];
+  for (std::int64_t i = 1; i < count && !std::isnan(most); ++i) {
+    if (!(x[i] <= most)) most = x[i];
+  }
+  return most;
+}
+
+void exponentials_ref(const float* x, float most, float scale, std::int64_t count, float* out) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float power = (x[i] - most) * scale;
+    out[i] = power < -126.0f ? 0.0f : std::exp2(power);
+  }
+}
+
 const Ops kRefOps = {
     .isa = Isa::kRef,
     .name = "portable",
@@ -44,6 +59,8 @@ const Ops kRefOps = {
     .rms_norm = rms_norm_ref,
     .add = add_ref,
     .silu_mul = silu_mul_ref,
+    .maximum = maximum_ref,
+    .exponentials = exponentials_ref,
 };
 
 }  // namespace quern::kernels

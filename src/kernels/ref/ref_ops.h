@@ -38,5 +38,7 @@ void rms_norm_ref(const float* x, const float* weight, float eps, std::int64_t r
                   std::int64_t dim, float* out);
 void add_ref(float* x, const float* y, std::int64_t count);
 void silu_mul_ref(const float* gate, const float* up, std::int64_t count, float* out);
+float maximum_ref(const float* x, std::int64_t count);
+void exponentials_ref(const float* x, float most, float scale, std::int64_t count, float* out);
 
 }  // namespace quern::kernels
