@@ -24,6 +24,9 @@ class Contract final : public AttentionBackend {
                cache::KvStore& store, float* out) override {
     kernels_->forward(layer, q, k, v, store, out);
   }
+  void forward_mla(const MlaLayer& layer, const MlaInputs& inputs, cache::KvStore& store) override {
+    kernels_->forward_mla(layer, inputs, store);
+  }
 
  private:
   const BackendInfo& info_;
@@ -53,6 +56,11 @@ class Split final : public AttentionBackend {
     if (!decode_batch_.sequences.empty()) decode_->forward(layer, q, k, v, store, out);
   }
 
+  void forward_mla(const MlaLayer& layer, const MlaInputs& inputs, cache::KvStore& store) override {
+    if (!prefill_batch_.sequences.empty()) prefill_->forward_mla(layer, inputs, store);
+    if (!decode_batch_.sequences.empty()) decode_->forward_mla(layer, inputs, store);
+  }
+
  private:
   std::unique_ptr<AttentionBackend> prefill_, decode_;
   Batch prefill_batch_, decode_batch_;  // of the current step: sequences alone
@@ -69,13 +77,16 @@ bool packs(std::int64_t page_size) {
 Needs portable_needs(const Needs& needs) {
   Needs portable = needs;
   portable.page_size = std::max<std::int64_t>(1, needs.page_size);
-  portable.kv_type = KvType::kBF16;
+  const bool fp8_rows = needs.mla && needs.kv_type == KvType::kFp8E4M3;
+  portable.kv_type = fp8_rows ? KvType::kFp8E4M3 : KvType::kBF16;
   return portable;
 }
 
 LayoutList layouts_of(const BackendRow& row, const Needs& needs) {
   if (row.kv_layouts) return row.kv_layouts(needs);
   const Needs portable = portable_needs(needs);
+  // Latent rows lie plainly whatever the page size, and fp8 ones take a byte each.
+  if (needs.mla) return torch_native_layouts(portable);
   LayoutList layouts =
       packs(portable.page_size) ? cpu_flash_layouts(portable) : torch_native_layouts(portable);
   // bf16 holds every fp8_e4m3 value, so the results are those of an fp8 cache, its size is not.
@@ -86,9 +97,10 @@ LayoutList layouts_of(const BackendRow& row, const Needs& needs) {
 std::unique_ptr<AttentionBackend> create(const BackendRow& row, const cache::KvLayout& layout,
                                          ThreadPool& pool) {
   if (row.create) return row.create(pool);
-  const bool packed = layout.format == cache::PageFormat::kPacked;
+  // What cpu_flash reads: packed pages and latent rows.
+  const bool vectors = layout.format == cache::PageFormat::kPacked || layout.latent();
   return std::make_unique<Contract>(row.info,
-                                    packed ? make_cpu_flash(pool) : make_torch_native(pool));
+                                    vectors ? make_cpu_flash(pool) : make_torch_native(pool));
 }
 
 }  // namespace

@@ -104,7 +104,7 @@ struct BackendInfo {
   bool in_this_build = false;  // whether kernels for it exist here
   // What the kernels of this build serve of the contract, beside plain MHA.
   bool mla_in_build = false, cross_in_build = false, speculative_in_build = false;
-  bool portable = false;       // --simulate-hardware runs its MHA contract on portable kernels
+  bool portable = false;       // --simulate-hardware runs its contract on portable kernels
   std::string_view note = {};  // where quern's own kernels serve more than SGLang's, etc.
 };
 

@@ -220,7 +220,8 @@ TEST(Choose, SuggestsOnlyWhatFitsAndIsInThisBuild) {
 }
 
 TEST(Choose, SaysWhereNothingFits) {
-  const Needs needs = needs_of(model("DeepseekV3ForCausalLM", 512), "m", {});
+  Needs needs = needs_of(model("BartForConditionalGeneration"), "m", {});
+  needs.encoder_decoder = true;
   const auto error = refusal("", needs, hardware_named("h100"));
   ASSERT_TRUE(error);
   EXPECT_EQ(error->id(), errors::kNoBackendFits);

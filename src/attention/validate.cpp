@@ -367,7 +367,7 @@ class Validation {
     if (!has_kernels(info_, hardware_)) {
       lacking.push_back("kernels");
     } else {
-      if (needs_.mla && !(own && info_.mla_in_build)) lacking.push_back("MLA kernels");
+      if (needs_.mla && own && !info_.mla_in_build) lacking.push_back("MLA kernels");
       if (needs_.encoder_decoder && !(own && info_.cross_in_build)) {
         lacking.push_back("cross-attention kernels");
       }

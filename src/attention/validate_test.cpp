@@ -307,13 +307,19 @@ TEST(Validate, RefusesOtherMachines) {
 TEST(Validate, TellsWhatThisBuildLacksLast) {
   expect_first("fa3", llama(), "h100", {}, errors::kBackendNotInBuild,
                "fa3 backend is known, but this build has no kernels for it.");
-  expect_first("cpu_flash", deepseek_v3(), "arm64", {}, errors::kBackendNotInBuild,
-               "cpu_flash backend is known, but this build has no MLA kernels for it.");
   expect_first("torch_native", bart(), "arm64", {}, errors::kBackendNotInBuild,
                "torch_native backend is known, but this build has no cross-attention kernels for "
                "it.");
-  expect_first("intel_amx", deepseek_v3(), "xeon-amx", {}, errors::kBackendNotInBuild,
-               "intel_amx backend is known, but this build has no MLA kernels for it.");
+  BackendInfo without_mla = find_backend("cpu_flash").info;
+  without_mla.mla_in_build = false;
+  EXPECT_EQ(validate(without_mla, needs_of(deepseek_v3(), "m", {}), hardware_named("arm64"))
+                .front()
+                .message,
+            "cpu_flash backend is known, but this build has no MLA kernels for it.");
+  for (const char* name : {"cpu_flash", "torch_native"}) {
+    EXPECT_TRUE(refusals(name, deepseek_v3(), "arm64").empty()) << name;
+  }
+  EXPECT_TRUE(refusals("intel_amx", deepseek_v3(), "xeon-amx").empty());
   expect_first("cpu_flash", llama(), "arm64", speculative("NGRAM"), errors::kBackendNotInBuild,
                "cpu_flash backend is known, but this build has no speculative decoding for it.");
 }

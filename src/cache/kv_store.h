@@ -29,6 +29,7 @@ struct KvLayout {
   bool fp8_values = false;  // what is stored is rounded to fp8_e4m3 first, as a simulated cache is
 
   bool operator==(const KvLayout&) const = default;
+  bool latent() const { return v_head_dim == 0; }
   std::int64_t element_bytes() const { return dtype_info(dtype).block_bytes; }
   std::int64_t key_elements() const { return std::int64_t{page_size} * key_stride; }
   std::int64_t record_bytes() const {

@@ -9,7 +9,9 @@ namespace quern::attention {
 inline constexpr std::int32_t kCpuFlashPageSizes[] = {16, 32, 64, 128};
 inline constexpr std::int32_t kCpuFlashMlaPageSizes[] = {64, 16, 32, 128, 1};
 inline constexpr KvType kCpuFlashKvTypes[] = {KvType::kBF16, KvType::kF32};
+inline constexpr KvType kCpuFlashMlaKvTypes[] = {KvType::kBF16, KvType::kF32, KvType::kFp8E4M3};
 inline constexpr KvType kTorchNativeKvTypes[] = {KvType::kF32, KvType::kBF16};
+inline constexpr KvType kTorchNativeMlaKvTypes[] = {KvType::kF32, KvType::kBF16, KvType::kFp8E4M3};
 
 inline constexpr BackendInfo kCpuFlashInfo = {
     .name = "cpu_flash",
@@ -20,16 +22,19 @@ inline constexpr BackendInfo kCpuFlashInfo = {
     .speculative = Speculative::kTree,
     .speculative_mla = Speculative::kTree,
     .page_sizes = kCpuFlashPageSizes,
+    .page_sizes_mla = kCpuFlashMlaPageSizes,
     .ngram_tree_pages = true,
     .deterministic = true,
     .deterministic_mla = true,
     .kv_types = kCpuFlashKvTypes,
+    .kv_types_mla = kCpuFlashMlaKvTypes,
     .window = Support::kYes,
     .sinks = Support::kYes,
     .soft_cap = Support::kYes,
     .device = Device::kAnyCpu,
     .machine = "any processor (AVX2 and AVX-512 kernels, and portable ones)",
     .in_this_build = true,
+    .mla_in_build = true,
     .note = "quern's own; SGLang has no backend of this name",
 };
 
@@ -45,12 +50,14 @@ inline constexpr BackendInfo kTorchNativeInfo = {
     .deterministic = true,
     .deterministic_mla = true,
     .kv_types = kTorchNativeKvTypes,
+    .kv_types_mla = kTorchNativeMlaKvTypes,
     .window = Support::kYes,
     .sinks = Support::kYes,
     .soft_cap = Support::kYes,
     .device = Device::kAnyCpu,
     .machine = "any processor",
     .in_this_build = true,
+    .mla_in_build = true,
     .note = "the reference; wider than SGLang's, which has no sinks, cap or speculative decoding",
 };
 

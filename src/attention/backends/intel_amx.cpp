@@ -42,6 +42,7 @@ constinit const BackendInfo kIntelAmxInfo = {
     .machine = "an x86 processor with AMX tiles",
     .caveat = caveat,
     .in_this_build = true,
+    .mla_in_build = true,
     .note = "not timed yet; SGLang's keeps float16 too",
 };
 

@@ -1,5 +1,6 @@
 // The backend for x86 processors with AMX: cpu_flash's algorithm and pages, with scores and values
-// computed on bf16 tiles, 16 query rows at a time. Its speed has not been measured yet.
+// computed on bf16 tiles, 16 query rows at a time; latent attention absorbed is cpu_flash's,
+// expanded it goes through the tiles too. Its speed has not been measured yet.
 #pragma once
 
 #include <memory>

@@ -282,7 +282,8 @@ constexpr BackendInfo kFlashmla = {.name = "flashmla",
                                    .soft_cap = kNo,
                                    .device = Device::kCuda,
                                    .sm = kSm90,
-                                   .machine = "an NVIDIA Hopper GPU (SM90)"};
+                                   .machine = "an NVIDIA Hopper GPU (SM90)",
+                                   .portable = true};
 
 constexpr BackendInfo kCutlassMla = {.name = "cutlass_mla",
                                      .mla = true,
@@ -296,6 +297,7 @@ constexpr BackendInfo kCutlassMla = {.name = "cutlass_mla",
                                      .sm = kSm100,
                                      .machine = "an NVIDIA Blackwell GPU (SM100)",
                                      .caveat = at_most_128_heads,
+                                     .portable = true,
                                      .note = "at most 128 query heads"};
 
 constexpr BackendInfo kTrtllmMla = {
@@ -312,6 +314,7 @@ constexpr BackendInfo kTrtllmMla = {
     .sm = kSm10xTo12x,
     .machine = "an NVIDIA Blackwell GPU (SM100 or SM12x)",
     .caveat = trtllm_mla_caveat,
+    .portable = true,
     .note = "not 65 to 127 query heads; no speculative decoding on SM12x"};
 
 constexpr BackendInfo kTokenspeedMla = {
@@ -327,6 +330,7 @@ constexpr BackendInfo kTokenspeedMla = {
     .sm = kSm10xTo12x,
     .machine = "an NVIDIA Blackwell GPU (SM100 or SM12x)",
     .caveat = tokenspeed_caveat,
+    .portable = true,
     .note = "wants fp8_e4m3 by name; verifies at most 8 tokens"};
 
 constexpr BackendInfo kCutedslMla = {.name = "cutedsl_mla",
@@ -344,6 +348,7 @@ constexpr BackendInfo kCutedslMla = {.name = "cutedsl_mla",
                                      .sm = kSm10x,
                                      .machine = "an NVIDIA Blackwell GPU (SM100)",
                                      .caveat = at_most_128_heads,
+                                     .portable = true,
                                      .note = "decodes only; prefill is trtllm_mla's"};
 
 constexpr BackendInfo kTrtllmMha = {
