@@ -15,7 +15,7 @@ import sys
 # Spilled registers per hundred products, at most, over all loops of an object file. Measured with g++ 12 and rounded
 # up; a kernel that spills every sum shows 50 and more.
 LIMITS = {
-    "matmul_avx2.cpp.o": 12,
+    "matmul_avx2.cpp.o": 15,
     "matmul_avx512.cpp.o": 2,
     "attention_avx2.cpp.o": 2,
     "attention_avx512.cpp.o": 2,

@@ -21,6 +21,8 @@ void multiply_bf16_avx512_simde(const MatmulArgs&);
 void multiply_q4_avx512_simde(const MatmulArgs&);
 void multiply_q8_avx512_simde(const MatmulArgs&);
 void multiply_q8sub_avx512_simde(const MatmulArgs&);
+void multiply_q5_avx512_simde(const MatmulArgs&);
+void multiply_q6_avx512_simde(const MatmulArgs&);
 #endif
 
 namespace {
@@ -41,6 +43,8 @@ std::vector<Ops> tables() {
   simde.multiply[3] = multiply_q4_avx512_simde;
   simde.multiply[4] = multiply_q8_avx512_simde;
   simde.multiply[5] = multiply_q8sub_avx512_simde;
+  simde.multiply[6] = multiply_q5_avx512_simde;
+  simde.multiply[7] = multiply_q6_avx512_simde;
   all.push_back(simde);
 #endif
   return all;
@@ -203,10 +207,10 @@ TEST(UnpackRow, GivesWhatWasPacked) {
     for (std::int64_t row : {0, 17, 34}) {
       decode_row(stored.view(), row, expected.data());
       unpack_row(packed, row, out.data());
-      // Q4_K's scales and minima become halves.
+      // K-quants' scales and minima become halves.
       float largest = 1e-2f;
       for (float value : expected) largest = std::max(largest, std::fabs(value));
-      const float halves = type == DType::kQ4_K ? 0x1p-10f * largest : 0.0f;
+      const float halves = dtype_info(type).block_size == 256 ? 0x1p-10f * largest : 0.0f;
       for (size_t k = 0; k < 256; ++k) {
         EXPECT_NEAR(out[k], expected[k], 1e-5f * (1e-2f + std::fabs(expected[k])) + halves)
             << name_of(type);

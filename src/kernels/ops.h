@@ -13,8 +13,8 @@ enum class Isa : std::uint8_t { kRef, kAvx2, kAvx512 };
 
 // How a packed matrix stands in memory: panels of 16 outputs, K inside. One layout per format for
 // all instruction sets (packed_matrix.h describes each).
-enum class WeightFormat : std::uint8_t { kF32, kF16, kBF16, kQ4, kQ8, kQ8Sub };
-inline constexpr int kWeightFormats = 6;
+enum class WeightFormat : std::uint8_t { kF32, kF16, kBF16, kQ4, kQ8, kQ8Sub, kQ5, kQ6 };
+inline constexpr int kWeightFormats = 8;
 inline constexpr int kPanel = 16;  // outputs in a panel
 inline constexpr int kBlock = 32;  // values along K that share one activation scale
 
@@ -36,7 +36,7 @@ struct Int8Block {
   float scale;
   float scaled_sum;     // scale × Σq, for formats with a minimum
   std::int32_t sum;     // Σq, for instructions that want unsigned weights
-  std::int32_t unused;  // keeps blocks 16-aligned
+  std::int32_t sum_16;  // Σq of the first 16, for formats with two scales in a block
 };
 
 // Bytes of one prepared row of k values. kBF16 rows are f32 values that bf16 holds exactly (the

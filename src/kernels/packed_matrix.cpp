@@ -11,9 +11,16 @@
 namespace quern::kernels {
 namespace {
 
-constexpr std::int64_t kQ4Bytes = 64 + 256;
 constexpr std::int64_t kQ8Bytes = 32 + 512;
 constexpr std::int64_t kQ8SubBytes = 192 + 512;
+
+// Of a weight in the formats that packed_matrix.h's planes hold; 0: another format.
+int plane_bits(WeightFormat format) {
+  return format == WeightFormat::kQ4   ? 4
+         : format == WeightFormat::kQ5 ? 5
+         : format == WeightFormat::kQ6 ? 6
+                                       : 0;
+}
 
 void put_half(std::byte* at, int index, std::uint16_t bits) {
   std::memcpy(at + 2 * index, &bits, 2);
@@ -39,20 +46,45 @@ void put_row(WeightFormat format, const float* row, std::int64_t k, int lane, st
   }
 }
 
-// Q4_0 or Q4_1 block → kQ4. The stored byte i holds k = i and k = i + 16.
-void put_q4(DType type, const std::byte* block, int lane, std::byte* out) {
-  const bool has_minimum = type == DType::kQ4_1;
-  put_half(out, lane, half_bits(block));
-  put_half(
-      out + 32, lane,
-      has_minimum ? half_bits(block + 2) : f16_from_f32(-8.0f * f32_from_f16(half_bits(block))));
-  const std::byte* q = block + (has_minimum ? 4 : 2);
-  const auto nibble = [&](int k) { return k < 16 ? q[k] & std::byte{15} : q[k - 16] >> 4; };
+// kQ4, kQ5, kQ6: the block of one output, from unsigned weights q and the two halves before them.
+void put_planes(int bits, const std::uint8_t* q, float first, float second, int lane,
+                std::byte* out) {
+  put_half(out, lane, f16_from_f32(first));
+  put_half(out + 32, lane, f16_from_f32(second));
+  std::byte* planes = out + 64 + 4 * lane;
   for (int j = 0; j < 4; ++j) {
     for (int i = 0; i < 4; ++i) {
-      out[64 + 64 * j + 4 * lane + i] = nibble(8 * j + i) | nibble(8 * j + 4 + i) << 4;
+      const int low = q[8 * j + i] & 15, high = q[8 * j + 4 + i] & 15;
+      planes[64 * j + i] = static_cast<std::byte>(low | high << 4);
     }
   }
+  for (int part = 0; part < bits - 4; ++part) {
+    const int quads = bits == 5 ? 8 : 4, width = bits - 4;
+    for (int i = 0; i < 4; ++i) {
+      int upper = 0;
+      for (int n = 0; n < quads; ++n) upper |= q[16 * part + 4 * n + i] >> 4 << width * n;
+      planes[256 + 64 * part + i] = static_cast<std::byte>(upper);
+    }
+  }
+}
+
+// Q4_0, Q4_1, Q5_0, Q5_1 → kQ4, kQ5. The stored byte i holds the low bits of k = i and k = i + 16.
+void put_legacy(DType type, const std::byte* block, int lane, std::byte* out) {
+  const bool five = type == DType::kQ5_0 || type == DType::kQ5_1;
+  const bool has_minimum = type == DType::kQ4_1 || type == DType::kQ5_1;
+  const float scale = f32_from_f16(half_bits(block));
+  const float minimum =
+      has_minimum ? f32_from_f16(half_bits(block + 2)) : scale * (five ? -16.0f : -8.0f);
+  const std::byte* data = block + (has_minimum ? 4 : 2);
+  std::uint32_t fifth = 0;
+  if (five) std::memcpy(&fifth, data, 4);
+  const std::byte* nibbles = data + (five ? 4 : 0);
+  std::uint8_t q[kBlock];
+  for (int i = 0; i < kBlock; ++i) {
+    const auto byte = std::to_integer<int>(nibbles[i % 16]);
+    q[i] = static_cast<std::uint8_t>((i < 16 ? byte & 15 : byte >> 4) | (fifth >> i & 1) << 4);
+  }
+  put_planes(five ? 5 : 4, q, scale, minimum, lane, out);
 }
 
 void put_quads(const std::int8_t* q, int lane, std::byte* out) {
@@ -98,20 +130,17 @@ void put_q5(DType type, const std::byte* block, int lane, std::byte* out) {
   put_sub(q, scale, scale, minimum, lane, out);
 }
 
-// Q4_K → kQ4: eight blocks of 32, each with one scale.
-void put_q4_k(const std::byte* super, int lane, std::byte* out) {
+// K-quants → kQ4, kQ5, kQ6: eight blocks of 32.
+void put_k_planes(DType type, const std::byte* super, int bits, int lane, std::byte* out) {
   SubBlocks blocks;
-  decode_sub_blocks(DType::kQ4_K, super, blocks);
-  for (int b = 0; b < 8; ++b, out += kQ4Bytes) {
-    put_half(out, lane, f16_from_f32(blocks.scale[2 * b]));
-    put_half(out + 32, lane, f16_from_f32(blocks.minimum[b]));
-    const std::int8_t* q = blocks.q + 32 * b;
-    for (int j = 0; j < 4; ++j) {
-      for (int i = 0; i < 4; ++i) {
-        out[64 + 64 * j + 4 * lane + i] =
-            static_cast<std::byte>(q[8 * j + i] | q[8 * j + 4 + i] << 4);
-      }
+  decode_sub_blocks(type, super, blocks);
+  for (int b = 0; b < 8; ++b, out += plane_bytes(bits)) {
+    std::uint8_t q[kBlock];
+    for (int i = 0; i < kBlock; ++i) {
+      q[i] = static_cast<std::uint8_t>(blocks.q[32 * b + i] + (bits == 6 ? 32 : 0));
     }
+    put_planes(bits, q, blocks.scale[2 * b],
+               bits == 6 ? blocks.scale[2 * b + 1] : blocks.minimum[b], lane, out);
   }
 }
 
@@ -129,10 +158,13 @@ void put_quantised_row(DType type, WeightFormat format, const std::byte* row, st
   const DTypeInfo& info = dtype_info(type);
   for (std::int64_t i = 0; i < k; i += info.block_size, row += info.block_bytes) {
     const std::int64_t block = i / kBlock;
-    if (format == WeightFormat::kQ4 && type == DType::kQ4_K) {
-      put_q4_k(row, lane, panel + block * kQ4Bytes);
-    } else if (format == WeightFormat::kQ4) {
-      put_q4(type, row, lane, panel + block * kQ4Bytes);
+    if (const int bits = plane_bits(format); bits > 0) {
+      std::byte* to = panel + block * plane_bytes(bits);
+      if (info.block_size == kBlock) {
+        put_legacy(type, row, lane, to);
+      } else {
+        put_k_planes(type, row, bits, lane, to);
+      }
     } else if (format == WeightFormat::kQ8) {
       put_q8(type, row, lane, panel + block * kQ8Bytes);
     } else if (info.block_size == kBlock) {
@@ -143,37 +175,41 @@ void put_quantised_row(DType type, WeightFormat format, const std::byte* row, st
   }
 }
 
-// Whether −8·d of every Q4_0 block fits a half.
+// Whether halves hold the minima that Q4_0 and Q5_0 get: −8·d, −16·d.
 bool minimum_fits(const TensorView& matrix) {
+  const DTypeInfo& info = dtype_info(matrix.info->dtype);
+  const float most = 65504.0f / (matrix.info->dtype == DType::kQ5_0 ? 16.0f : 8.0f);
   const std::int64_t blocks = matrix.rows() * matrix.columns() / kBlock;
   for (std::int64_t b = 0; b < blocks; ++b) {
-    if (std::fabs(f32_from_f16(half_bits(matrix.data + b * 18))) > 8188.0f) return false;
+    if (std::fabs(f32_from_f16(half_bits(matrix.data + b * info.block_bytes))) > most) return false;
   }
   return true;
 }
 
-// Whether halves hold the scales of a Q4_K matrix: none is too large, and the largest is no
+// Whether halves hold the scales of a K-quant matrix: none is too large, and the largest is no
 // subnormal, so that what small ones lose is less than what rounding takes from large ones.
 bool scales_fit_half(const TensorView& matrix) {
-  const DTypeInfo& info = dtype_info(DType::kQ4_K);
+  const DTypeInfo& info = dtype_info(matrix.info->dtype);
   const std::int64_t supers = matrix.rows() * matrix.columns() / info.block_size;
   float largest = 0.0f, minimum = 0.0f;
   SubBlocks blocks;
   for (std::int64_t s = 0; s < supers; ++s) {
-    decode_sub_blocks(DType::kQ4_K, matrix.data + s * info.block_bytes, blocks);
+    decode_sub_blocks(matrix.info->dtype, matrix.data + s * info.block_bytes, blocks);
     for (const float scale : blocks.scale) largest = std::max(largest, std::fabs(scale));
     for (const float value : blocks.minimum) minimum = std::max(minimum, std::fabs(value));
   }
   return largest >= 0x1p-14f && largest <= 65504.0f && minimum <= 65504.0f;
 }
 
-// The integer formats with fewer bits hold only what halves can scale.
+// The formats with few bits hold only what halves can scale.
 WeightFormat fitting_format(const TensorView& matrix, WeightFormat format) {
-  if (format != WeightFormat::kQ4) return format;
+  if (plane_bits(format) == 0) return format;
   const DType type = matrix.info->dtype;
-  if (type == DType::kQ4_0 && !minimum_fits(matrix)) return WeightFormat::kQ8;
-  if (type == DType::kQ4_K && !scales_fit_half(matrix)) return WeightFormat::kQ8Sub;
-  return format;
+  if (dtype_info(type).block_size > kBlock) {
+    return scales_fit_half(matrix) ? format : WeightFormat::kQ8Sub;
+  }
+  if (type == DType::kQ4_1 || type == DType::kQ5_1 || minimum_fits(matrix)) return format;
+  return type == DType::kQ4_0 ? WeightFormat::kQ8 : WeightFormat::kQ8Sub;
 }
 
 }  // namespace
@@ -183,9 +219,11 @@ std::int64_t panel_bytes(WeightFormat format, std::int64_t k) {
     case WeightFormat::kF32: return k * 64;
     case WeightFormat::kF16: return k * 32;
     case WeightFormat::kBF16: return (k + 1) / 2 * 64;
-    case WeightFormat::kQ4: return k / kBlock * kQ4Bytes;
     case WeightFormat::kQ8: return k / kBlock * kQ8Bytes;
     case WeightFormat::kQ8Sub: return k / kBlock * kQ8SubBytes;
+    case WeightFormat::kQ4:
+    case WeightFormat::kQ5:
+    case WeightFormat::kQ6: return k / kBlock * plane_bytes(plane_bits(format));
   }
   return 0;
 }
@@ -199,8 +237,11 @@ WeightFormat packed_format(DType stored, PackMode mode) {
     case DType::kQ4_0:
     case DType::kQ4_1:
     case DType::kQ4_K: return WeightFormat::kQ4;
+    case DType::kQ5_0:
+    case DType::kQ5_1:
+    case DType::kQ5_K: return WeightFormat::kQ5;
     case DType::kQ8_0: return WeightFormat::kQ8;
-    default: return WeightFormat::kQ8Sub;
+    default: return WeightFormat::kQ6;
   }
 }
 
@@ -255,11 +296,15 @@ void unpack_row(const PackedMatrix& matrix, std::int64_t output, float* out) {
       case WeightFormat::kBF16:
         out[k] = f32_from_bf16(half_bits(panel + k / 2 * 64 + 4 * lane + k % 2 * 2));
         break;
-      case WeightFormat::kQ4: {
-        const std::byte* block = panel + k / kBlock * kQ4Bytes;
-        const std::byte byte = block[64 + 64 * (i / 8) + 4 * lane + i % 4];
-        const int q = std::to_integer<int>(i % 8 < 4 ? byte & std::byte{15} : byte >> 4);
-        out[k] = half(block, lane) * static_cast<float>(q) + half(block + 32, lane);
+      case WeightFormat::kQ4:
+      case WeightFormat::kQ5:
+      case WeightFormat::kQ6: {
+        const int bits = plane_bits(matrix.format);
+        const std::byte* block = panel + k / kBlock * plane_bytes(bits);
+        const auto q = static_cast<float>(plane_value(block + 64, bits, lane, static_cast<int>(i)) -
+                                          (bits == 6 ? 32 : 0));
+        out[k] = bits == 6 ? half(block + i / 16 * 32, lane) * q
+                           : half(block, lane) * q + half(block + 32, lane);
         break;
       }
       case WeightFormat::kQ8: {

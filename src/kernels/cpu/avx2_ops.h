@@ -15,6 +15,8 @@ void multiply_bf16_avx2(const MatmulArgs& args);
 void multiply_q4_avx2(const MatmulArgs& args);
 void multiply_q8_avx2(const MatmulArgs& args);
 void multiply_q8sub_avx2(const MatmulArgs& args);
+void multiply_q5_avx2(const MatmulArgs& args);
+void multiply_q6_avx2(const MatmulArgs& args);
 
 void attend_bf16_avx2(const AttendArgs& args, int rows);
 void attend_f32_avx2(const AttendArgs& args, int rows);

@@ -18,5 +18,7 @@ void multiply_bf16_avx512(const MatmulArgs& args);
 void multiply_q4_avx512(const MatmulArgs& args);
 void multiply_q8_avx512(const MatmulArgs& args);
 void multiply_q8sub_avx512(const MatmulArgs& args);
+void multiply_q5_avx512(const MatmulArgs& args);
+void multiply_q6_avx512(const MatmulArgs& args);
 
 }  // namespace quern::kernels

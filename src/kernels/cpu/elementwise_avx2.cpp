@@ -97,7 +97,7 @@ const Ops kAvx2Ops = {
     .name = "avx2",
     .prepare = {prepare_f32_ref, prepare_bf16_avx2, prepare_int8_avx2},
     .multiply = {multiply_f32_avx2, multiply_f16_avx2, multiply_bf16_avx2, multiply_q4_avx2,
-                 multiply_q8_avx2, multiply_q8sub_avx2},
+                 multiply_q8_avx2, multiply_q8sub_avx2, multiply_q5_avx2, multiply_q6_avx2},
     .attend_bf16 = attend_bf16_avx2,
     .attend_f32 = attend_f32_avx2,
     .merge = merge_avx2,

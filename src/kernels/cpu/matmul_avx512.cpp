@@ -8,6 +8,7 @@
 #include "kernels/cpu/avx512_intrinsics.h"
 #include "kernels/cpu/avx512_ops.h"
 #include "kernels/cpu/row_tiles.h"
+#include "kernels/packed_matrix.h"
 
 namespace quern::kernels {
 namespace {
@@ -47,26 +48,50 @@ QUERN_INLINE void store(const Accumulators<R, P>& acc, float* out) {
   }
 }
 
-struct Q4Kernel {
+// The weights of quads 2j and 2j+1 of a block, unsigned. Upper bits stand in `upper`, those of a
+// quad in the same place of every byte: a shift brings them to bit 4.
+template <int kBits>
+QUERN_INLINE void unpack(const std::byte* nibbles, int j, const __m512i (&upper)[2], __m512i& first,
+                         __m512i& second) {
+  const __m512i mask = _mm512_set1_epi8(15);
+  const __m512i packed = load(nibbles + 64 * j);
+  first = _mm512_and_si512(packed, mask);
+  second = _mm512_and_si512(_mm512_srli_epi16(packed, 4), mask);
+  if (kBits == 4) return;
+  constexpr int kWidth = kBits - 4;
+  const __m512i bits = _mm512_set1_epi8(kBits == 5 ? 0x10 : 0x30);
+  const __m512i from = upper[kBits == 5 ? 0 : j / 2];
+  const int quad = kBits == 5 ? 2 * j : 2 * (j % 2);
+  const auto moved = [&](int place) {
+    const __m512i at_four = place <= 4 ? _mm512_slli_epi32(from, static_cast<unsigned>(4 - place))
+                                       : _mm512_srli_epi32(from, static_cast<unsigned>(place - 4));
+    return _mm512_and_si512(at_four, bits);
+  };
+  first = _mm512_or_si512(first, moved(kWidth * quad));
+  second = _mm512_or_si512(second, moved(kWidth * (quad + 1)));
+}
+
+// kQ4 and kQ5: unsigned weights with a scale and a minimum.
+template <int kBits>
+struct MinKernel {
   static constexpr int kRows = 4, kPanels = 2;
   template <int R, int P, bool kFirst>
   QUERN_INLINE void tile(const std::byte* w, std::int64_t panel_bytes, const std::byte* x,
                          std::int64_t stride, std::int64_t k, float* out) {
-    const __m512i mask = _mm512_set1_epi8(15);
     Accumulators<R, P> acc;
     zero(acc);
-    for (std::int64_t b = 0; b < k / kBlock; ++b, w += 320) {
-      __m512i sum[R][P];
+    for (std::int64_t b = 0; b < k / kBlock; ++b, w += plane_bytes(kBits)) {
+      __m512i sum[R][P], upper[P][2];
       QUERN_UNROLL for (int p = 0; p < P; ++p) {
-        if (kFirst) fetch_lines(w + p * panel_bytes + kAhead, 5);
+        const std::byte* block = w + p * panel_bytes;
+        if (kFirst) fetch_lines(block + kAhead, static_cast<int>(plane_bytes(kBits) / 64));
+        if (kBits == 5) upper[p][0] = load(block + 64 + 256);
         QUERN_UNROLL for (int r = 0; r < R; ++r) sum[r][p] = _mm512_setzero_si512();
       }
       QUERN_UNROLL for (int j = 0; j < 4; ++j) {
         __m512i low[P], high[P];
         QUERN_UNROLL for (int p = 0; p < P; ++p) {
-          const __m512i packed = load(w + p * panel_bytes + 64 + 64 * j);
-          low[p] = _mm512_and_si512(packed, mask);
-          high[p] = _mm512_and_si512(_mm512_srli_epi16(packed, 4), mask);
+          unpack<kBits>(w + p * panel_bytes + 64, j, upper[p], low[p], high[p]);
         }
         QUERN_UNROLL for (int r = 0; r < R; ++r) {
           const Int8Block* xr = block_of(x, stride, r, b);
@@ -85,6 +110,60 @@ struct Q4Kernel {
           const __m512 scale = _mm512_mul_ps(d, _mm512_set1_ps(xr->scale));
           acc[r][p] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[r][p]), scale, acc[r][p]);
           acc[r][p] = _mm512_fmadd_ps(minimum, _mm512_set1_ps(xr->scaled_sum), acc[r][p]);
+        }
+      }
+    }
+    store<R, P>(acc, out);
+  }
+};
+
+// Σx of a block's first or second 16 values.
+QUERN_INLINE int half_sum(const Int8Block* x, int half) {
+  return half == 0 ? x->sum_16 : x->sum - x->sum_16;
+}
+
+// kQ6: two scales in a block, weights less 32: the sums start at −32·Σx.
+struct Q6Kernel {
+  static constexpr int kRows = 4, kPanels = 2;
+  template <int R, int P, bool kFirst>
+  QUERN_INLINE void tile(const std::byte* w, std::int64_t panel_bytes, const std::byte* x,
+                         std::int64_t stride, std::int64_t k, float* out) {
+    Accumulators<R, P> acc;
+    zero(acc);
+    for (std::int64_t b = 0; b < k / kBlock; ++b, w += plane_bytes(6)) {
+      __m512i upper[P][2];
+      QUERN_UNROLL for (int p = 0; p < P; ++p) {
+        const std::byte* block = w + p * panel_bytes;
+        if (kFirst) fetch_lines(block + kAhead, static_cast<int>(plane_bytes(6) / 64));
+        upper[p][0] = load(block + 64 + 256);
+        upper[p][1] = load(block + 64 + 320);
+      }
+      QUERN_UNROLL for (int half = 0; half < 2; ++half) {
+        __m512i sum[R][P];
+        QUERN_UNROLL for (int r = 0; r < R; ++r) {
+          sum[r][0] = _mm512_set1_epi32(-32 * half_sum(block_of(x, stride, r, b), half));
+          QUERN_UNROLL for (int p = 1; p < P; ++p) sum[r][p] = sum[r][0];
+        }
+        QUERN_UNROLL for (int j = 2 * half; j < 2 * half + 2; ++j) {
+          __m512i low[P], high[P];
+          QUERN_UNROLL for (int p = 0; p < P; ++p) {
+            unpack<6>(w + p * panel_bytes + 64, j, upper[p], low[p], high[p]);
+          }
+          QUERN_UNROLL for (int r = 0; r < R; ++r) {
+            const Int8Block* xr = block_of(x, stride, r, b);
+            const __m512i first = quad(xr, 2 * j), second = quad(xr, 2 * j + 1);
+            QUERN_UNROLL for (int p = 0; p < P; ++p) {
+              sum[r][p] = _mm512_dpbusd_epi32(sum[r][p], low[p], first);
+              sum[r][p] = _mm512_dpbusd_epi32(sum[r][p], high[p], second);
+            }
+          }
+        }
+        QUERN_UNROLL for (int p = 0; p < P; ++p) {
+          const __m512 s = load_half(w + p * panel_bytes + 32 * half);
+          QUERN_UNROLL for (int r = 0; r < R; ++r) {
+            const __m512 scale = _mm512_mul_ps(s, _mm512_set1_ps(block_of(x, stride, r, b)->scale));
+            acc[r][p] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[r][p]), scale, acc[r][p]);
+          }
         }
       }
     }
@@ -140,16 +219,6 @@ struct Q8Kernel {
   }
 };
 
-// −128·Σx of quads [first, first + 4) of a row's block: what unsigned weights add too much.
-QUERN_INLINE __m512i half_offset(const Int8Block* x, int first) {
-  const __m128i q = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x->q + 4 * first));
-  const __m128i sums = _mm_dpbusd_epi32(_mm_setzero_si128(), _mm_set1_epi8(static_cast<char>(0x80)),
-                                        q);  // 128·Σ of each quad
-  const __m128i pairs = _mm_add_epi32(sums, _mm_shuffle_epi32(sums, 0x4E));
-  const __m128i total = _mm_add_epi32(pairs, _mm_shuffle_epi32(pairs, 0xB1));
-  return _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_broadcastd_epi32(total));
-}
-
 struct Q8SubKernel {
   static constexpr int kRows = 4, kPanels = 2;
   template <int R, int P, bool kFirst>
@@ -164,7 +233,7 @@ struct Q8SubKernel {
       QUERN_UNROLL for (int half = 0; half < 2; ++half) {
         __m512i sum[R][P];
         QUERN_UNROLL for (int r = 0; r < R; ++r) {
-          sum[r][0] = half_offset(block_of(x, stride, r, b), 4 * half);
+          sum[r][0] = _mm512_set1_epi32(-128 * half_sum(block_of(x, stride, r, b), half));
           QUERN_UNROLL for (int p = 1; p < P; ++p) sum[r][p] = sum[r][0];
         }
         add_quads<R, P, 4>(w + 192, panel_bytes, x, stride, b, 4 * half, sum);
@@ -217,7 +286,9 @@ struct Bf16Kernel {
 
 }  // namespace
 
-void multiply_q4_avx512(const MatmulArgs& args) { run_tiles<Q4Kernel>(args); }
+void multiply_q4_avx512(const MatmulArgs& args) { run_tiles<MinKernel<4>>(args); }
+void multiply_q5_avx512(const MatmulArgs& args) { run_tiles<MinKernel<5>>(args); }
+void multiply_q6_avx512(const MatmulArgs& args) { run_tiles<Q6Kernel>(args); }
 void multiply_q8_avx512(const MatmulArgs& args) { run_tiles<Q8Kernel>(args); }
 void multiply_q8sub_avx512(const MatmulArgs& args) { run_tiles<Q8SubKernel>(args); }
 void multiply_bf16_avx512(const MatmulArgs& args) { run_tiles<Bf16Kernel>(args); }

@@ -12,7 +12,7 @@ const Ops kAvx512Ops = {
     .name = "avx512",
     .prepare = {prepare_f32_ref, prepare_bf16_avx512, prepare_int8_avx2},
     .multiply = {multiply_f32_avx2, multiply_f16_avx2, multiply_bf16_avx512, multiply_q4_avx512,
-                 multiply_q8_avx512, multiply_q8sub_avx512},
+                 multiply_q8_avx512, multiply_q8sub_avx512, multiply_q5_avx512, multiply_q6_avx512},
     .attend_bf16 = attend_bf16_avx512,
     .attend_f32 = attend_f32_avx2,
     .merge = merge_avx2,

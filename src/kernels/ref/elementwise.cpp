@@ -45,7 +45,7 @@ const Ops kRefOps = {
     .name = "portable",
     .prepare = {prepare_f32_ref, prepare_bf16_ref, prepare_int8_ref},
     .multiply = {multiply_f32_ref, multiply_f16_ref, multiply_bf16_ref, multiply_q4_ref,
-                 multiply_q8_ref, multiply_q8sub_ref},
+                 multiply_q8_ref, multiply_q8sub_ref, multiply_q5_ref, multiply_q6_ref},
     .attend_bf16 = attend_bf16_ref,
     .attend_f32 = attend_f32_ref,
     .merge = merge_ref,

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "core/dtype.h"
+#include "kernels/packed_matrix.h"
 #include "kernels/ref/ref_ops.h"
 
 namespace quern::kernels {
@@ -52,6 +53,23 @@ int quad_sum(const std::int8_t* x, const std::byte* quads, int lane, int begin, 
   return sum;
 }
 
+// kQ4 and kQ5: unsigned weights with a scale and a minimum.
+void multiply_min(const MatmulArgs& args, int bits) {
+  each_output(args, [&](const std::byte* weights, int lane, const std::byte* activations) {
+    const auto* blocks = reinterpret_cast<const Int8Block*>(activations);
+    float total = 0.0f;
+    for (std::int64_t b = 0; b < args.k / kBlock; ++b, weights += plane_bytes(bits)) {
+      int sum = 0;
+      for (int k = 0; k < kBlock; ++k) {
+        sum += blocks[b].q[k] * plane_value(weights + 64, bits, lane, k);
+      }
+      total = std::fma(static_cast<float>(sum), half_at(weights, lane) * blocks[b].scale, total);
+      total = std::fma(half_at(weights + 32, lane), blocks[b].scaled_sum, total);
+    }
+    return total;
+  });
+}
+
 }  // namespace
 
 void prepare_f32_ref(const float* x, std::int64_t rows, std::int64_t k, std::byte* out,
@@ -85,16 +103,16 @@ void prepare_int8_ref(const float* x, std::int64_t rows, std::int64_t k, std::by
       }
       block.scale = most / 127.0f;
       const float inverse = most > 0.0f ? 127.0f / most : 0.0f;
-      block.sum = 0;
+      block.sum = block.sum_16 = 0;
       for (int i = 0; i < kBlock; ++i) {
         const float scaled = finite ? std::nearbyint(values[i] * inverse) : 0.0f;
         block.q[i] = static_cast<std::int8_t>(std::clamp(scaled, -127.0f, 127.0f));
         block.sum += block.q[i];
+        if (i < 16) block.sum_16 += block.q[i];
       }
       // A value that is not finite makes the whole block NaN: the fault must show, not vanish.
       if (!finite) block.scale = NAN;
       block.scaled_sum = block.scale * static_cast<float>(block.sum);
-      block.unused = 0;
     }
   }
 }
@@ -129,18 +147,22 @@ void multiply_bf16_ref(const MatmulArgs& args) {
   });
 }
 
-void multiply_q4_ref(const MatmulArgs& args) {
+void multiply_q4_ref(const MatmulArgs& args) { multiply_min(args, 4); }
+void multiply_q5_ref(const MatmulArgs& args) { multiply_min(args, 5); }
+
+void multiply_q6_ref(const MatmulArgs& args) {
   each_output(args, [&](const std::byte* weights, int lane, const std::byte* activations) {
     const auto* blocks = reinterpret_cast<const Int8Block*>(activations);
     float total = 0.0f;
-    for (std::int64_t b = 0; b < args.k / kBlock; ++b, weights += 320) {
-      int sum = 0;
-      for (int k = 0; k < kBlock; ++k) {
-        const std::byte byte = weights[64 + 64 * (k / 8) + 4 * lane + k % 4];
-        sum += blocks[b].q[k] * std::to_integer<int>(k % 8 < 4 ? byte & std::byte{15} : byte >> 4);
+    for (std::int64_t b = 0; b < args.k / kBlock; ++b, weights += plane_bytes(6)) {
+      for (int half = 0; half < 2; ++half) {
+        int sum = 0;
+        for (int k = 16 * half; k < 16 * half + 16; ++k) {
+          sum += blocks[b].q[k] * (plane_value(weights + 64, 6, lane, k) - 32);
+        }
+        const float scale = half_at(weights + 32 * half, lane) * blocks[b].scale;
+        total = std::fma(static_cast<float>(sum), scale, total);
       }
-      total = std::fma(static_cast<float>(sum), half_at(weights, lane) * blocks[b].scale, total);
-      total = std::fma(half_at(weights + 32, lane), blocks[b].scaled_sum, total);
     }
     return total;
   });

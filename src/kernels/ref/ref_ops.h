@@ -18,6 +18,8 @@ void multiply_bf16_ref(const MatmulArgs& args);
 void multiply_q4_ref(const MatmulArgs& args);
 void multiply_q8_ref(const MatmulArgs& args);
 void multiply_q8sub_ref(const MatmulArgs& args);
+void multiply_q5_ref(const MatmulArgs& args);
+void multiply_q6_ref(const MatmulArgs& args);
 
 void attend_bf16_ref(const AttendArgs& args, int rows);
 void attend_f32_ref(const AttendArgs& args, int rows);
