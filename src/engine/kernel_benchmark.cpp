@@ -101,6 +101,7 @@ void measure_kernels(ThreadPool& pool, const Peaks& peaks, const KernelPlan& pla
   };
   matmul_cases(pool, plan.only, measure);
   attention_cases(pool, plan.only, measure);
+  latent_attention_cases(pool, plan.only, measure);
   small_cases(pool, plan.only, measure);
 }
 

@@ -57,6 +57,7 @@ KernelResult measure_case(ThreadPool& pool, const kernels::Peaks& peaks, int rep
 using CaseSink = std::function<void(const KernelCase&)>;
 void matmul_cases(ThreadPool& pool, const std::string& only, const CaseSink& sink);
 void attention_cases(ThreadPool& pool, const std::string& only, const CaseSink& sink);
+void latent_attention_cases(ThreadPool& pool, const std::string& only, const CaseSink& sink);
 void small_cases(ThreadPool& pool, const std::string& only, const CaseSink& sink);
 
 }  // namespace quern::engine
