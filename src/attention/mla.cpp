@@ -14,8 +14,9 @@ bool runs_expanded(const MlaLayer& layer, const SequenceSlice& sequence) {
   const std::int64_t expanded_pair = layer.qk_dim() + layer.v_head_dim;
   const std::int64_t projection =
       std::int64_t{layer.latent_dim} * (layer.nope_dim + layer.v_head_dim);
-  return pairs * expanded_pair + context * projection <
-         pairs * absorbed_pair + queries * projection;
+  const std::int64_t expanded = pairs * expanded_pair + context * projection;
+  const std::int64_t absorbed = pairs * absorbed_pair + queries * projection;
+  return 5 * expanded < 4 * absorbed;
 }
 
 void AttentionBackend::forward_mla(const MlaLayer& layer, const MlaInputs&, cache::KvStore&) {

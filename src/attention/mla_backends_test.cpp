@@ -109,22 +109,26 @@ std::vector<float> cached_rows(const GoldenArrays& golden, const std::string& ca
   return rows;
 }
 
-// All tokens become queries, those that the case does not ask for with zeros, so that the cost
-// rule takes the expanded way.
+// All tokens become queries and each sequence gets more of them behind, all zeros, which what
+// stands before does not see: so many that the cost rule takes the expanded way.
+constexpr std::int32_t kMore = 200;
 void query_all(MlaProblem& problem) {
-  const auto spread = [&](std::vector<float>& q, std::int64_t dim) {
+  const auto spread = [&](std::vector<float>& from, const std::vector<std::int32_t>& lens,
+                          std::int64_t row) {
     std::vector<float> all;
     std::int64_t first = 0;
-    for (size_t s = 0; s < problem.kv_lens.size(); ++s) {
-      const std::int64_t row = problem.layer.heads * dim;
-      all.resize(all.size() + static_cast<size_t>((problem.kv_lens[s] - problem.q_lens[s]) * row));
-      all.insert(all.end(), q.begin() + first * row, q.begin() + (first + problem.q_lens[s]) * row);
-      first += problem.q_lens[s];
+    for (size_t s = 0; s < lens.size(); ++s) {
+      all.resize(all.size() + static_cast<size_t>((problem.kv_lens[s] - lens[s]) * row));
+      all.insert(all.end(), from.begin() + first * row, from.begin() + (first + lens[s]) * row);
+      all.resize(all.size() + static_cast<size_t>(kMore * row));
+      first += lens[s];
     }
-    q = all;
+    from = all;
   };
-  spread(problem.q, problem.layer.qk_dim());
-  if (!problem.q_absorbed.empty()) spread(problem.q_absorbed, problem.layer.row_dim());
+  const MlaLayer& layer = problem.layer;
+  spread(problem.q, problem.q_lens, layer.heads * layer.qk_dim());
+  spread(problem.rows, problem.kv_lens, layer.row_dim());
+  for (std::int32_t& len : problem.kv_lens) len += kMore;
   problem.q_lens = problem.kv_lens;
 }
 
@@ -138,6 +142,7 @@ std::vector<float> asked_rows(const std::vector<float>& all, const GoldenArrays&
   for (size_t s = 0; s < kv_lens.size(); ++s) {
     end += kv_lens[s];
     asked.insert(asked.end(), all.begin() + (end - q_lens[s]) * row, all.begin() + end * row);
+    end += kMore;
   }
   return asked;
 }
@@ -188,6 +193,7 @@ TEST_F(Cases, BothWaysGiveTheReferencesResult) {
       put(w_k, layer.nope_dim, 0);
       put(w_v, layer.v_head_dim, layer.nope_dim);
       if (expanded) query_all(problem);
+      ASSERT_EQ(expanded, runs_expanded(layer, {0, 1 + kMore, 1 + kMore, {}}));
       for (const Backend& backend : all_backends()) {
         for (const KvType type : {KvType::kF32, KvType::kBF16}) {
           if (type == KvType::kF32 && !backend.keeps_f32) continue;
@@ -253,15 +259,16 @@ TEST_F(Cases, ExpandedAtTheRealDims) {
            .scale = c.at("scale")};
   problem.kv_lens = arrays.as<std::int32_t>("kv_lens");
   problem.q_lens = arrays.as<std::int32_t>("q_lens");
-  const auto keys = cached_rows(arrays, "k_cache", c.at("page_size"), layer.heads * layer.nope_dim);
-  const auto values =
-      cached_rows(arrays, "v_cache", c.at("page_size"), layer.heads * layer.v_head_dim);
+  auto keys = cached_rows(arrays, "k_cache", c.at("page_size"), layer.heads * layer.nope_dim);
+  auto values = cached_rows(arrays, "v_cache", c.at("page_size"), layer.heads * layer.v_head_dim);
   problem.rows.resize(static_cast<size_t>(problem.kv_lens[0] * layer.latent_dim));
+  problem.q = arrays.floats("q");
+  keys.resize(keys.size() + static_cast<size_t>(kMore * layer.heads * layer.nope_dim));
+  values.resize(values.size() + static_cast<size_t>(kMore * layer.heads * layer.v_head_dim));
+  query_all(problem);
   for (std::int32_t t = 0; t < problem.kv_lens[0]; ++t) {
     problem.rows[static_cast<size_t>(t * layer.latent_dim)] = static_cast<float>(t);
   }
-  problem.q = arrays.floats("q");
-  query_all(problem);
   problem.expand = [&](const float* latents, std::int64_t n) -> ExpandedLatents {
     EXPECT_LE(n, kExpandRows);
     for (std::int64_t t = 0; t < n; ++t) {
@@ -293,7 +300,7 @@ constexpr MlaLayer kSmall = {.layer = 1,
                              .v_head_dim = 40,
                              .scale = 0.16f};
 
-// Of these sequences two run expanded; one of them has a prefix that is longer than a chunk.
+// The last sequence runs expanded, after a prefix that is longer than a chunk.
 TEST(CpuFlashMla, AgreesWithTorchNativeInMixedBatches) {
   MlaProblem problem;
   fill_random(problem, kSmall, {1300, 1, 513, 64, 1100}, {1, 1, 5, 64, 480});

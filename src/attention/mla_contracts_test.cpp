@@ -52,7 +52,7 @@ void real_dims(MlaProblem& problem, std::int32_t heads) {
                .nope_dim = 128,
                .v_head_dim = 128,
                .scale = 0.0721688f},
-              {100, 1, 70, 20}, {1, 1, 3, 20});
+              {100, 1, 70, 100}, {1, 1, 3, 100});
 }
 
 void expect_near(const std::vector<float>& values, const std::vector<float>& expected,

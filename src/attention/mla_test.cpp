@@ -12,19 +12,19 @@ bool expanded(const MlaLayer& layer, std::int32_t queries, std::int32_t context)
   return runs_expanded(layer, {0, queries, context, {}});
 }
 
-// A pair costs 1088 multiply-adds absorbed and 320 expanded, a row of the prefix 131072 to expand:
-// 131072 / 768 = 170.67 queries pay for it, each new token through the projections either way.
+// A pair costs 1088 multiply-adds absorbed and 320 expanded, which count 400; a row of the prefix
+// 131072 to expand, which count 163840: 163840 / 688 = 238.1 queries pay for it.
 TEST(RunsExpanded, CountsTheOperationsOfBothWays) {
-  EXPECT_FALSE(expanded(kDeepSeek, 1, 2));
+  EXPECT_FALSE(expanded(kDeepSeek, 1, 1));
   EXPECT_FALSE(expanded(kDeepSeek, 1, 16384));
-  EXPECT_TRUE(expanded(kDeepSeek, 2, 2));  // nothing is expanded that was not new
   EXPECT_TRUE(expanded(kDeepSeek, 512, 512));
   EXPECT_TRUE(expanded(kDeepSeek, 512, 65536));
-  EXPECT_FALSE(expanded(kDeepSeek, 170, 1000000));
-  EXPECT_TRUE(expanded(kDeepSeek, 171, 1000000));
-  // With a short prefix the new tokens' own pairs count more.
-  EXPECT_FALSE(expanded(kDeepSeek, 7, 8));
-  EXPECT_TRUE(expanded(kDeepSeek, 18, 19));
+  EXPECT_FALSE(expanded(kDeepSeek, 238, 1000000));
+  EXPECT_TRUE(expanded(kDeepSeek, 239, 1000000));
+  // Without a prefix, where new tokens go through the projections either way: a quarter of
+  // 131072 for each token against 688 for its pairs.
+  EXPECT_FALSE(expanded(kDeepSeek, 94, 94));
+  EXPECT_TRUE(expanded(kDeepSeek, 95, 95));
 }
 
 TEST(RunsExpanded, NeverWhereOnlyTheAbsorbedWayIsAllowed) {

@@ -89,7 +89,7 @@ inline constexpr int kKeySplit = 256;  // keys whose partial result is merged as
 // Latent attention, absorbed: all heads of a token attend over the same rows, so the lanes of a
 // vector are query rows: the heads of one token, or of several. A group is 16 of them.
 inline constexpr int kLanes = 16;
-inline constexpr int kLatentSplit = 512;  // keys whose partial result is merged as one, in order
+inline constexpr int kLatentSplit = 256;  // keys whose partial result is merged as one, in order
 
 enum class LatentType : std::uint8_t { kBF16, kF32, kF8E4M3 };
 inline constexpr int kLatentTypes = 3;

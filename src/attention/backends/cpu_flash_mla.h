@@ -1,6 +1,6 @@
 // Latent attention of cpu_flash. Absorbed: the heads of a token, or of several, are the lanes of a
 // vector, and a latent row is read once for all of them. Keys are walked in blocks of 64 at
-// absolute positions and merged in splits of 512, ascending, in prefill and in decode alike, so
+// absolute positions and merged in splits of 256, ascending, in prefill and in decode alike, so
 // that a token's bits depend on nothing but its own sequence. Expanded sequences go to ExpandedMla.
 #pragma once
 

@@ -41,6 +41,7 @@ void ExpandedMla::forward(const SequenceSlice& sequence, const MlaLayer& layer,
   const std::int64_t queries = std::int64_t{sequence.query_len} * layer.heads;
   std::fill_n(maximum_.begin(), queries, -std::numeric_limits<float>::infinity());
   std::fill_n(sum_.begin(), queries, 0.0f);
+  pack_queries(sequence, layer, inputs);
   const std::int32_t cached = sequence.kv_len - sequence.query_len;
   for (begin_ = 0; begin_ < sequence.kv_len; begin_ += kExpandRows) {
     keys_ = std::min(static_cast<std::int32_t>(kExpandRows), sequence.kv_len - begin_);
@@ -54,7 +55,7 @@ void ExpandedMla::forward(const SequenceSlice& sequence, const MlaLayer& layer,
         const std::int32_t from = first + part * kQueryChunk;
         const std::int32_t stop = std::min(sequence.query_len, from + kQueryChunk);
         for (std::int32_t query = from; query < stop; query += rows_) {
-          attend_rows(sequence, layer, inputs, item / parts, query, std::min(rows_, stop - query),
+          attend_rows(sequence, item / parts, query, std::min(rows_, stop - query),
                       scratch_[static_cast<size_t>(thread)]);
         }
       }
@@ -74,10 +75,10 @@ void ExpandedMla::reserve(const SequenceSlice& sequence, const MlaLayer& layer) 
   const std::int64_t queries = std::int64_t{sequence.query_len} * layer.heads;
   grow(maximum_, queries);
   grow(sum_, queries);
+  grow(q_, queries * key_stride_);
   grow(out_, queries * value_stride_);
   for (Scratch& scratch : scratch_) {
     grow(scratch.keys, kSlab * key_stride_);
-    grow(scratch.q, rows_ * key_stride_);
     grow(scratch.out, rows_ * value_stride_);
   }
 }
@@ -136,25 +137,35 @@ void ExpandedMla::pack_slab(const MlaLayer& layer, const ExpandedLatents& from, 
   }
 }
 
+// Each head's queries one behind the other, scaled once for all chunks.
+void ExpandedMla::pack_queries(const SequenceSlice& sequence, const MlaLayer& layer,
+                               const MlaInputs& inputs) {
+  const std::int64_t count = std::int64_t{sequence.query_len} * layer.heads;
+  pool_.for_each(count, pool_.even_grain(count), [&](std::int64_t item, std::int64_t end, int) {
+    for (; item < end; ++item) {
+      const std::int64_t query = item / layer.heads, head = item % layer.heads;
+      const std::int64_t row = std::int64_t{sequence.query_begin} * layer.heads + item;
+      const float* from = inputs.q + row * layer.qk_dim();
+      float* to = q_.data() + (head * sequence.query_len + query) * key_stride_;
+      for (std::int32_t d = 0; d < layer.qk_dim(); ++d) to[d] = from[d] * layer.scale * kLog2E;
+      std::fill(to + layer.qk_dim(), to + key_stride_, 0.0f);
+    }
+  });
+}
+
 // Queries [query, query + count) of one head against the chunk.
-void ExpandedMla::attend_rows(const SequenceSlice& sequence, const MlaLayer& layer,
-                              const MlaInputs& inputs, std::int64_t head, std::int32_t query,
+void ExpandedMla::attend_rows(const SequenceSlice& sequence, std::int64_t head, std::int32_t query,
                               int count, Scratch& scratch) {
-  const std::int32_t cached = sequence.kv_len - sequence.query_len;
+  const std::int64_t state = head * sequence.query_len + query;
   std::int32_t end[kTileRows];  // one past the last visible key, from the chunk's begin
   for (int r = 0; r < count; ++r) {
-    end[r] = cached + query + r + 1 - begin_;
-    const std::int64_t row = (sequence.query_begin + query + r) * std::int64_t{layer.heads} + head;
-    const float* from = inputs.q + row * layer.qk_dim();
-    float* to = scratch.q.data() + r * key_stride_;
-    for (std::int32_t d = 0; d < layer.qk_dim(); ++d) to[d] = from[d] * layer.scale * kLog2E;
-    std::fill(to + layer.qk_dim(), to + key_stride_, 0.0f);
+    end[r] = sequence.kv_len - sequence.query_len + query + r + 1 - begin_;
   }
   const std::int32_t visible = std::min(keys_, end[count - 1]);
   for (std::int32_t split = 0; split < visible; split += kKeySplit) {
     float maximum[kTileRows], sum[kTileRows] = {};
     std::fill(std::begin(maximum), std::end(maximum), -std::numeric_limits<float>::infinity());
-    std::fill(scratch.out.begin(), scratch.out.end(), 0.0f);
+    std::fill_n(scratch.out.begin(), count * value_stride_, 0.0f);
     for (std::int32_t key = split; key < std::min(visible, split + kKeySplit); key += kKeyBlock) {
       std::int32_t first[kTileRows] = {}, last[kTileRows];
       for (int r = 0; r < count; ++r) last[r] = std::min(kKeyBlock, end[r] - key);
@@ -165,7 +176,7 @@ void ExpandedMla::attend_rows(const SequenceSlice& sequence, const MlaLayer& lay
                                .slabs = 0,
                                .key_stride = key_stride_,
                                .value_stride = value_stride_,
-                               .q = scratch.q.data(),
+                               .q = q_.data() + state * key_stride_,
                                .first = first,
                                .last = last,
                                .soft_cap = 0,
@@ -179,8 +190,7 @@ void ExpandedMla::attend_rows(const SequenceSlice& sequence, const MlaLayer& lay
       (f32_ ? ops_.attend_f32 : attend_)(args, count);
     }
     for (int r = 0; r < count; ++r) {
-      merge(head * sequence.query_len + query + r, maximum[r], sum[r],
-            scratch.out.data() + r * value_stride_);
+      merge(state + r, maximum[r], sum[r], scratch.out.data() + r * value_stride_);
     }
   }
 }
