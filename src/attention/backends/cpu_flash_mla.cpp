@@ -127,7 +127,8 @@ void FlashMla::plan(const Batch& batch, const MlaLayer& layer) {
 
 void FlashMla::reserve(const MlaLayer& layer) {
   const auto grow = [](kernels::AlignedBuffer& buffer, std::int64_t bytes) {
-    if (buffer.size() < bytes) buffer = kernels::AlignedBuffer(bytes);
+    // Contexts grow with every step: more than it takes, so that few steps allocate.
+    if (buffer.size() < bytes) buffer = kernels::AlignedBuffer(bytes + bytes / 2);
   };
   columns_ = kernels::latent_columns(layer.latent_dim);
   const auto state_bytes = [&](std::int64_t groups) {
