@@ -23,6 +23,17 @@ struct SamplingParams {
 struct ChatMessage {
   std::string role;  // system, user, assistant, tool
   std::string content;
+  // Further members (tool_calls, name, content as a list of parts …) as the text of a JSON object,
+  // or "". A content in it counts before the other.
+  std::string fields{};
+};
+
+// What the chat template gets beside the messages; "" where there is none.
+struct ChatOptions {
+  bool add_generation_prompt = true;
+  bool continue_final_message = false;  // the prompt ends inside the last message
+  std::string tools{}, documents{};     // JSON arrays
+  std::string template_kwargs{};        // a JSON object of further variables
 };
 
 // One piece of a prompt. Control tokens such as <|im_end|> are recognised in `trusted` text only
@@ -37,6 +48,7 @@ struct Request {
   std::optional<std::string> prompt;                   // control tokens in it are recognised
   std::optional<std::vector<std::int32_t>> token_ids;  // used as they are
   std::optional<std::vector<ChatMessage>> messages;    // rendered by the model's chat template
+  ChatOptions chat;                                    // with messages
   SamplingParams sampling;
 };
 

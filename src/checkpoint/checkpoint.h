@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/model_config.h"
@@ -28,10 +29,11 @@ struct TokenizerSource {
   // From a folder: the text of tokenizer.json, "" where there is none.
   std::string tokenizer_json;
   // From either.
-  std::string chat_template;  // "" where there is none
+  std::string chat_template;  // the one named "default", or the first; "" where there is none
+  std::vector<std::pair<std::string, std::string>> named_chat_templates;  // the others, by name
   bool add_bos = false;
   std::int32_t bos_token_id = -1;
-  std::optional<std::string> bos_token;  // its text, for the chat template
+  std::optional<std::string> bos_token, eos_token;  // their texts, for the chat template
   std::string origin;                    // file, for messages
 };
 

@@ -311,7 +311,16 @@ TokenizerSource gguf_tokenizer(const GgufHeader& header, const ModelConfig& conf
   if (const auto id = static_cast<std::size_t>(config.bos_token_id); id < source.tokens.size()) {
     source.bos_token = source.tokens[id];
   }
-  source.chat_template = GgufFields(header, "tokenizer.").string("chat_template").value_or("");
+  if (!config.eos_token_ids.empty()) {
+    const auto id = static_cast<std::size_t>(config.eos_token_ids.front());
+    if (id < source.tokens.size()) source.eos_token = source.tokens[id];
+  }
+  const GgufFields templates(header, "tokenizer.");
+  source.chat_template = templates.string("chat_template").value_or("");
+  for (const std::string& name : string_array(templates, "chat_templates")) {
+    const std::optional<std::string> text = templates.string("chat_template." + name);
+    if (text) source.named_chat_templates.emplace_back(name, *text);
+  }
   return source;
 }
 

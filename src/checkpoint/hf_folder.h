@@ -8,12 +8,13 @@
 
 namespace quern::checkpoint {
 
-// tokenizer.json, tokenizer_config.json and chat_template.jinja of `folder`, as far as they exist.
+// tokenizer.json, tokenizer_config.json, chat_template.jinja and additional_chat_templates/*.jinja
+// of `folder`, as far as they exist.
 // Throws: kCheckpointFileUnreadable, kCheckpointFileTooLarge, kCheckpointJsonInvalid,
 // kConfigFieldInvalid.
 TokenizerSource read_tokenizer_files(const std::string& folder, const ModelConfig& config);
 
-// Takes chat_template and add_bos_token of a tokenizer_config.json.
+// Takes chat templates, add_bos_token and the texts of the tokens of a tokenizer_config.json.
 void parse_tokenizer_config(std::string_view text, const std::string& file,
                             TokenizerSource& source);
 

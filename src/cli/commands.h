@@ -15,6 +15,7 @@ int bench_perplexity_command(const Options& options);  // bench_perplexity.cpp
 int bench_kernels_command(const Options& options);     // bench_kernels.cpp
 int bench_throughput_command(const Options& options);  // bench_throughput.cpp
 int inspect_command(const Options& options);           // inspect.cpp
+int template_command(const Options& options);          // template.cpp
 int check_command(const Options& options);             // check.cpp
 int backends_command(const Options& options);          // backends.cpp
 int explain_command(const Options& options);           // explain.cpp

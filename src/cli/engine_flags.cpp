@@ -49,6 +49,12 @@ void add_model(Flags flags, Options* o) {
                "What is logged to stderr");
 }
 
+void add_chat_template(Flags flags, Options* o) {
+  flags.text("--chat-template", &o->engine.chat_template,
+             "Chat template in place of the model's: a .jinja file, or chatml, llama-2",
+             "FILE|NAME");
+}
+
 void add_engine(Flags flags, Options* o) {
   EngineOptions& e = o->engine;
   flags.choice("--dtype", &e.dtype, {"auto", "bfloat16", "float32"}, "Type of the activations");
@@ -68,6 +74,7 @@ void add_engine(Flags flags, Options* o) {
   flags.integer("--random-seed", &e.random_seed, 0, kNoLimit,
                 "Seed of requests that bring none; 0: from the clock", "0");
   flags.integer("--threads", &e.threads, 1, 4096, "Compute threads", "the usable CPUs");
+  add_chat_template(flags, o);
   add_speculation(flags, o);
 }
 

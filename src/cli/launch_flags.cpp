@@ -17,6 +17,7 @@ using enum FlagValues;
 constexpr LaunchFlag kServed[] = {
     {"--api-key", "", kOne},
     {"--attention-backend", "", kOne},
+    {"--chat-template", "", kOne},
     {"--chunked-prefill-size", "", kOne},
     {"--context-length", "", kOne},
     {"--decode-attention-backend", "", kOne},

@@ -33,7 +33,7 @@ constexpr std::string_view kOneDevice =
     "this build runs on one device and has no parallelism of that kind";
 constexpr std::string_view kOtherEndpoint = "this build changes no weights while it runs";
 constexpr std::string_view kOwnTokenizer =
-    "the tokenizer and the chat template are those of the checkpoint";
+    "the tokenizer is the checkpoint's, and variables of a chat template come with requests";
 constexpr std::string_view kSamplingDefaults =
     "sampling defaults are those of the model's generation_config.json";
 constexpr std::string_view kSpecDetail = "speculative decoding has no such knob here";
@@ -45,7 +45,6 @@ constexpr std::string_view kUsage = "usage is told as the OpenAI interface has i
 constexpr LaunchFlag kFlags[] = {
     {"--allow-auto-truncate", "", kSwitch, kNoTruncation},
     {"--attn-cp-size", "--attention-context-parallel-size", kOne, kOneDevice, "1"},
-    {"--chat-template", "", kOne, kOwnTokenizer},
     {"--checkpoint-engine-wait-weights-before-ready", "", kSwitch, kOtherEndpoint},
     {"--completion-template", "", kOne, kOwnTokenizer},
     {"--config", "", kOne, kOneCommandLine},

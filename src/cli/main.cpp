@@ -54,6 +54,7 @@ int run_command(Command command, const Options& options) {
     case Command::kBenchKernels: return bench_kernels_command(options);
     case Command::kBenchThroughput: return bench_throughput_command(options);
     case Command::kInspect: return inspect_command(options);
+    case Command::kTemplate: return template_command(options);
     case Command::kCheck: return check_command(options);
     case Command::kBackends: return backends_command(options);
     case Command::kExplain: return explain_command(options);
@@ -64,9 +65,13 @@ int run_command(Command command, const Options& options) {
 }
 
 // The tables and the catalogue are shown where no model is.
-bool wants_model(Command command) {
-  return command != Command::kBackends && command != Command::kBenchKernels && command != Command::kExplain &&
-         command != Command::kCatalogServe && command != Command::kCatalogExport;
+bool wants_model(Command command, const Options& options) {
+  if (command == Command::kTemplate) {
+    return options.engine.chat_template.empty() || options.template_tokens;
+  }
+  return command != Command::kBackends && command != Command::kBenchKernels &&
+         command != Command::kExplain && command != Command::kCatalogServe &&
+         command != Command::kCatalogExport;
 }
 
 int run(const std::vector<std::string>& arguments) {
@@ -78,7 +83,7 @@ int run(const std::vector<std::string>& arguments) {
   set_log_level(line.options.log_level);
   for (const std::string& note : line.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
   Options& options = line.options;
-  if (options.engine.model_path.empty() && wants_model(line.command)) {
+  if (options.engine.model_path.empty() && wants_model(line.command, options)) {
     options.engine.model_path = default_model_path();
     // Nobody chose the path, so it is not the name that clients should write.
     if (options.engine.served_model_name.empty()) {

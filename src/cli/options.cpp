@@ -74,6 +74,15 @@ std::vector<Declared> declare_commands(CLI::App* program, Options* o) {
           Command::kInspect);
   Flags(inspect).on("--json", &o->json, "Print one JSON object");
 
+  CLI::App* rendered =
+      add(program, "template", "Print the prompt that a chat template makes of a conversation",
+          Command::kTemplate);
+  Flags(rendered).positional("file", &o->file,
+                             "JSON of a chat request or of its messages; -: standard input");
+  add_chat_template(Flags(rendered), o);
+  Flags(rendered).on("--tokens", &o->template_tokens, "Print the token ids too");
+  Flags(rendered).on("--json", &o->json, "Print one JSON object");
+
   CLI::App* check = add(program, "check",
                         "Tell which attention backends fit a model and a machine, and why others "
                         "do not; reads no weights",

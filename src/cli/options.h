@@ -57,7 +57,10 @@ struct Options {
   std::int64_t bench_requests = 64;
   std::int64_t bench_prompt_tokens = 128, bench_new_tokens = 128;  // of each request
   std::int64_t bench_concurrency = 0;                              // 0: all at once
-  std::string file;                                                // the text of bench perplexity
+  std::string file;  // the text of bench perplexity, the conversation of template
+
+  // template
+  bool template_tokens = false;  // print the token ids too
 
   // explain and catalog
   std::string explain_text;  // an id, a slug or a pasted text; "-": standard input
@@ -84,6 +87,7 @@ enum class Command {
   kBenchKernels,
   kBenchThroughput,
   kInspect,
+  kTemplate,
   kCheck,
   kBackends,
   kExplain,

@@ -125,7 +125,7 @@ class EngineImpl final : public Engine {
     if (request.prompt) {
       ids = loaded_.tokenizer->encode(*request.prompt, true);
     } else if (request.messages) {
-      ids = loaded_.tokenizer->encode(loaded_.chat_template->render(*request.messages, {}));
+      ids = loaded_.tokenizer->encode(loaded_.chat_template->render(*request.messages, request.chat));
     } else {
       ids = *request.token_ids;
       check_ids(ids);

@@ -10,6 +10,7 @@
 #include "base/errors/base.h"
 #include "base/errors/engine.h"
 #include "base/log.h"
+#include "engine/chat_templates.h"
 #include "engine/question.h"
 #include "kernels/ops.h"
 
@@ -146,9 +147,8 @@ LoadedModel load_model(const EngineOptions& options) {
   info.hardware = hardware.description;
 
   loaded.tokenizer = text::Tokenizer::create(metadata.tokenizer, metadata.config.vocab);
-  loaded.chat_template = std::make_unique<text::ChatTemplate>(metadata.tokenizer.chat_template,
-                                                              metadata.tokenizer.bos_token);
-  info.has_chat_template = loaded.chat_template->supported();
+  loaded.chat_template = open_chat_template(options.chat_template, &metadata.tokenizer);
+  info.has_chat_template = loaded.chat_template->usable();
   // Tens of megabytes of words went into the tokenizer; they must not stand beside the weights.
   metadata.tokenizer = {};
   malloc_trim(0);

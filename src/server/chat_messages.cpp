@@ -1,5 +1,8 @@
 #include "server/chat_messages.h"
 
+#include <string>
+#include <vector>
+
 #include "base/error.h"
 #include "base/errors/server.h"
 #include "server/sampling_fields.h"
@@ -8,12 +11,11 @@ namespace quern::server {
 namespace {
 
 constexpr UnservedField kUnserved[] = {
-    {"tool_calls", Harmless::kEmpty, "messages without tool calls"},
     {"function_call", Harmless::kNothing, "messages without function calls"},
     {"audio", Harmless::kNothing, "text messages"},
 };
 
-std::string read_part(const Json& part, const std::string& where) {
+void check_part(const Json& part, const std::string& where) {
   if (!part.is_object()) Fields(part, where).wrong_type("", "an object of type text", part);
   const Fields fields(part, where + ".");
   const std::string type = fields.text("type").value_or("");
@@ -21,25 +23,18 @@ std::string read_part(const Json& part, const std::string& where) {
     throw Error(errors::kFieldNotServed,
                 {{"param", where + ".type"}, {"expected", "parts of type text"}});
   }
-  const auto text = fields.text("text");
-  if (!text) {
+  if (!fields.text("text")) {
     throw Error(errors::kMissingField,
                 {{"param", where + ".text"}, {"expected", "a text part needs its text"}});
   }
-  return *text;
 }
 
-std::string read_content(const Fields& fields) {
-  const Json* content = fields.find("content");
-  if (!content) return "";
-  if (content->is_string()) return content->get<std::string>();
-  if (!content->is_array()) fields.wrong_type("content", "a string or an array of parts", *content);
-  std::string text;
-  for (size_t i = 0; i < content->size(); ++i) {
-    if (i > 0) text += ' ';
-    text += read_part((*content)[i], fmt::format("{}[{}]", fields.param("content"), i));
+void check_content(const Fields& fields, const Json& content) {
+  if (content.is_string()) return;
+  if (!content.is_array()) fields.wrong_type("content", "a string or an array of parts", content);
+  for (size_t i = 0; i < content.size(); ++i) {
+    check_part(content[i], fmt::format("{}[{}]", fields.param("content"), i));
   }
-  return text;
 }
 
 std::string read_role(const Fields& fields) {
@@ -49,13 +44,36 @@ std::string read_role(const Fields& fields) {
                 {{"param", fields.param("role")}, {"expected", "each message has a role"}});
   }
   if (*role == "developer") return "system";
-  for (const std::string_view known : {"system", "user", "assistant", "tool"}) {
+  for (const std::string_view known : {"system", "user", "assistant", "tool", "function"}) {
     if (*role == known) return *role;
   }
-  fields.out_of_range("role", "system, developer, user, assistant or tool", Json(*role));
+  fields.out_of_range("role", "system, developer, user, assistant, tool or function", Json(*role));
 }
 
-}  // namespace
+ChatMessage read_message(const Json& message, const std::string& where) {
+  const Fields parts(message, where + ".");
+  refuse_unserved(parts, kUnserved);
+  ChatMessage read{read_role(parts), ""};
+  const Json* content = parts.find("content");
+  if (!content && read.role != "assistant") {
+    throw Error(errors::kMissingField,
+                {{"param", parts.param("content")}, {"expected", "each message has content"}});
+  }
+  if (content) check_content(parts, *content);
+  if (const Json* calls = parts.find("tool_calls"); calls && !calls->is_array()) {
+    parts.wrong_type("tool_calls", "an array of tool calls", *calls);
+  }
+  Json fields = message;
+  fields.erase("role");
+  if (content && content->is_string()) {
+    read.content = content->get<std::string>();
+    fields.erase("content");
+  } else if (!content) {
+    fields["content"] = nullptr;
+  }
+  if (!fields.empty()) read.fields = dump(fields);
+  return read;
+}
 
 std::vector<ChatMessage> read_messages(const Fields& fields) {
   const Json* messages = fields.find("messages");
@@ -71,16 +89,55 @@ std::vector<ChatMessage> read_messages(const Fields& fields) {
     const Json& message = (*messages)[i];
     const std::string name = fmt::format("messages[{}]", i);
     if (!message.is_object()) fields.wrong_type(name, "an object", message);
-    const Fields parts(message, fields.param(name) + ".");
-    refuse_unserved(parts, kUnserved);
-    std::string role = read_role(parts);
-    if (!parts.find("content") && role != "assistant") {
-      throw Error(errors::kMissingField,
-                  {{"param", parts.param("content")}, {"expected", "each message has content"}});
-    }
-    read.push_back({std::move(role), read_content(parts)});
+    read.push_back(read_message(message, fields.param(name)));
   }
   return read;
+}
+
+// An array of objects, as JSON text; "" where it is absent or empty.
+std::string read_objects(const Fields& fields, const char* name) {
+  const Json* list = fields.find(name);
+  if (!list) return "";
+  if (!list->is_array()) fields.wrong_type(name, "an array of objects", *list);
+  for (size_t i = 0; i < list->size(); ++i) {
+    if (!(*list)[i].is_object()) {
+      fields.wrong_type(fmt::format("{}[{}]", name, i), "an object", (*list)[i]);
+    }
+  }
+  return list->empty() ? "" : dump(*list);
+}
+
+// Whether the tools are to be shown to the model.
+bool uses_tools(const Fields& fields) {
+  const Json* choice = fields.find("tool_choice");
+  if (!choice) return true;
+  if (*choice == "none") return false;
+  if (*choice == "auto") return true;
+  throw Error(errors::kFieldNotServed, {{"param", fields.param("tool_choice")},
+                                        {"expected", "tool_choice \"auto\" or \"none\""}});
+}
+
+std::string read_template_kwargs(const Fields& fields) {
+  const Json* given = fields.find("chat_template_kwargs");
+  if (given && !given->is_object()) fields.wrong_type("chat_template_kwargs", "an object", *given);
+  Json kwargs = given ? *given : Json::object();
+  if (const Json* effort = fields.find("reasoning_effort"); effort) {
+    kwargs["reasoning_effort"] = *effort;
+  }
+  return kwargs.empty() ? "" : dump(kwargs);
+}
+
+}  // namespace
+
+void read_chat(const Fields& fields, Request* request) {
+  request->messages = read_messages(fields);
+  ChatOptions& chat = request->chat;
+  chat.continue_final_message = fields.boolean("continue_final_message").value_or(false);
+  chat.add_generation_prompt =
+      fields.boolean("add_generation_prompt").value_or(!chat.continue_final_message);
+  if (uses_tools(fields)) chat.tools = read_objects(fields, "tools");
+  chat.documents = read_objects(fields, "documents");
+  chat.template_kwargs = read_template_kwargs(fields);
 }
 
 }  // namespace quern::server

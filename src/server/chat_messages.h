@@ -1,16 +1,17 @@
-// The `messages` array of a chat request. Used by openai_api and by /tokenize.
+// A conversation in a request: `messages`, and what the chat template gets beside them. Used by
+// openai_api and by /tokenize.
 #pragma once
-
-#include <vector>
 
 #include "quern/types.h"
 #include "server/json_body.h"
 
 namespace quern::server {
 
-// Content may be a string, null, or an array of text parts, which are joined by a space. The role
-// `developer` is OpenAI's newer word for `system` and is read as that.
+// Fills messages and chat of the request from messages, tools, tool_choice, documents,
+// chat_template_kwargs, reasoning_effort, add_generation_prompt and continue_final_message.
+// Content may be a string, null, or an array of text parts. The role `developer` is OpenAI's newer
+// word for `system` and is read as that; other members of messages go to the template as they are.
 // Throws: kMissingField, kWrongFieldType, kFieldOutOfRange, kFieldNotServed.
-std::vector<ChatMessage> read_messages(const Fields& fields);
+void read_chat(const Fields& fields, Request* request);
 
 }  // namespace quern::server

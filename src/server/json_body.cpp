@@ -19,6 +19,9 @@ constexpr double kExactIntegers = 9007199254740992.0;  // 2^53
 void check_bounds(std::string_view body) {
   int depth = 0;
   std::int64_t values = 1;
+  std::int64_t comparisons = 0;
+  std::vector<std::int64_t> members;  // of each open object; of arrays it stays 0
+  std::vector<bool> is_object;
   bool quoted = false;
   for (size_t i = 0; i < body.size(); ++i) {
     const char c = body[i];
@@ -35,10 +38,20 @@ void check_bounds(std::string_view body) {
       if (++depth > kMaxJsonDepth) {
         invalid(fmt::format("it is nested more than {} deep", kMaxJsonDepth));
       }
+      members.push_back(0);
+      is_object.push_back(c == '{');
     } else if (c == ']' || c == '}') {
       --depth;
-    } else if (c == ',' && ++values > kMaxJsonValues) {
-      invalid(fmt::format("it has more than {} values", kMaxJsonValues));
+      if (!members.empty()) {
+        members.pop_back();
+        is_object.pop_back();
+      }
+    } else if (c == ',') {
+      if (++values > kMaxJsonValues) {
+        invalid(fmt::format("it has more than {} values", kMaxJsonValues));
+      }
+      if (!members.empty() && is_object.back()) comparisons += ++members.back();
+      if (comparisons > kMaxJsonComparisons) invalid("an object has too many members");
     }
   }
 }
@@ -185,10 +198,6 @@ std::vector<std::int32_t> token_ids(const Json& array, const std::string& param)
 
 std::string dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-std::string dump(const JsonOut& json) {
-  return json.dump(-1, ' ', false, JsonOut::error_handler_t::replace);
 }
 
 }  // namespace quern::server

@@ -11,11 +11,13 @@
 
 namespace quern::server {
 
-using Json = nlohmann::json;             // what clients sent
-using JsonOut = nlohmann::ordered_json;  // what is answered, in the order it is written
+using Json = nlohmann::ordered_json;  // objects keep the order of their members
+using JsonOut = Json;                 // what is answered
 
 inline constexpr int kMaxJsonDepth = 100;
 inline constexpr std::int64_t kMaxJsonValues = 2'000'000;
+// Finding a member costs as many comparisons as the object has members; so many in one body.
+inline constexpr std::int64_t kMaxJsonComparisons = 50'000'000;
 
 // The object that a body holds. Of a name that stands twice the last value counts. Depth and number
 // of values are checked before anything is built. Throws: kInvalidJson, kWrongFieldType.
@@ -57,6 +59,5 @@ std::vector<std::int32_t> token_ids(const Json& array, const std::string& param)
 
 // JSON text in valid UTF-8 whatever the strings hold.
 std::string dump(const Json& json);
-std::string dump(const JsonOut& json);
 
 }  // namespace quern::server

@@ -21,8 +21,6 @@ constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
 // Fields of OpenAI and SGLang that would change the answer.
 constexpr UnservedField kUnserved[] = {
-    {"tools", Harmless::kEmpty, "requests without tools"},
-    {"tool_choice", Harmless::kNoneWord, "tool_choice \"none\""},
     {"functions", Harmless::kEmpty, "requests without functions"},
     {"function_call", Harmless::kNoneWord, "function_call \"none\""},
     {"response_format", Harmless::kPlainText, "response_format {\"type\":\"text\"}"},
@@ -46,10 +44,16 @@ constexpr UnservedField kUnserved[] = {
     {"stop_regex", Harmless::kEmpty, "plain stop strings"},
     {"no_stop_trim", Harmless::kFalse, "no_stop_trim false"},
     {"input_ids", Harmless::kNothing, "token ids in `prompt` of /v1/completions"},
-    {"continue_final_message", Harmless::kFalse, "continue_final_message false"},
-    {"chat_template_kwargs", Harmless::kEmpty, "an empty chat_template_kwargs"},
     {"lora_path", Harmless::kEmpty, "the base model"},
     {"custom_logit_processor", Harmless::kEmpty, "the usual sampling"},
+};
+
+// Of a prompt that no template makes.
+constexpr UnservedField kUnservedWithPrompt[] = {
+    {"tools", Harmless::kEmpty, "requests without tools"},
+    {"tool_choice", Harmless::kNoneWord, "tool_choice \"none\""},
+    {"continue_final_message", Harmless::kFalse, "continue_final_message false"},
+    {"chat_template_kwargs", Harmless::kEmpty, "an empty chat_template_kwargs"},
 };
 
 enum class Kind { kChat, kCompletion };
@@ -252,6 +256,7 @@ std::unique_ptr<Generation> read(Kind kind, std::string_view body, const EngineI
   const Fields fields(json);
   check_model(fields, info);
   refuse_unserved(fields, kUnserved);
+  if (kind == Kind::kCompletion) refuse_unserved(fields, kUnservedWithPrompt);
   auto generation = std::make_unique<OpenAiGeneration>(kind, info);
   read_stream(fields, generation.get());
   const auto count = static_cast<size_t>(fields.integer("n", 1, kMaxChoices).value_or(1));
@@ -259,7 +264,7 @@ std::unique_ptr<Generation> read(Kind kind, std::string_view body, const EngineI
 
   std::vector<Request> prompts;
   if (kind == Kind::kChat) {
-    prompts.emplace_back().messages = read_messages(fields);
+    read_chat(fields, &prompts.emplace_back());
   } else {
     prompts = read_prompts(fields);
   }

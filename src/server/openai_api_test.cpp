@@ -172,8 +172,66 @@ TEST_F(OpenAiApi, ReadsMessagesInEveryForm) {
   const auto messages = server.engine().last_request().messages.value();
   ASSERT_EQ(messages.size(), 3u);
   EXPECT_EQ(messages[0].role, "system");
-  EXPECT_EQ(messages[0].content, "a b");
-  EXPECT_EQ(messages[1].content, "");
+  EXPECT_EQ(messages[0].fields,
+            R"({"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]})");
+  EXPECT_EQ(messages[1].fields, R"({"content":null})");
+  EXPECT_EQ(messages[2].content, "c");
+  EXPECT_EQ(messages[2].fields, R"({"name":"d"})");
+}
+
+// What only the template understands reaches it, members in the order they were sent in.
+TEST_F(OpenAiApi, HandsToolsAndVariablesToTheTemplate) {
+  const std::string call =
+      R"({"id":"c","type":"function","function":{"name":"f","arguments":"{"}})";
+  const TestReply reply = server.post("/v1/chat/completions", R"({"max_tokens":1,"messages":[
+      {"role":"assistant","tool_calls":[)" + call + R"(]},
+      {"role":"tool","tool_call_id":"x","content":"c"}],
+      "tools":[{"type":"function","function":{"name":"f","a":1}}],"tool_choice":"auto",
+      "documents":[{"title":"t","id":2}],"chat_template_kwargs":{"z":1,"a":null},
+      "reasoning_effort":"high","continue_final_message":true})");
+  ASSERT_EQ(reply.status, 200) << reply.body;
+  const Request request = server.engine().last_request();
+  EXPECT_EQ(request.messages.value()[0].fields,
+            R"({"tool_calls":[)" + call + R"(],"content":null})");
+  EXPECT_EQ(request.messages.value()[1].fields, R"({"tool_call_id":"x"})");
+  EXPECT_EQ(request.chat.tools, R"([{"type":"function","function":{"name":"f","a":1}}])");
+  EXPECT_EQ(request.chat.documents, R"([{"title":"t","id":2}])");
+  EXPECT_EQ(request.chat.template_kwargs, R"({"z":1,"a":null,"reasoning_effort":"high"})");
+  EXPECT_TRUE(request.chat.continue_final_message);
+  EXPECT_FALSE(request.chat.add_generation_prompt);
+  const auto none = server.post("/v1/chat/completions", R"({"max_tokens":1,"tool_choice":"none",
+      "tools":[{"type":"function"}],"messages":[{"role":"user","content":"c"}]})");
+  EXPECT_EQ(none.status, 200);
+  EXPECT_EQ(server.engine().last_request().chat.tools, "");
+  EXPECT_TRUE(server.engine().last_request().chat.add_generation_prompt);
+}
+
+TEST_F(OpenAiApi, RefusesBadTemplateFields) {
+  struct Field {
+    const char *more, *param;
+  };
+  for (const Field& bad : {Field{R"("tools":{})", "tools"},
+                           {R"("tools":[1])", "tools[0]"},
+                           {R"("documents":"d")", "documents"},
+                           {R"("chat_template_kwargs":[])", "chat_template_kwargs"},
+                           {R"("continue_final_message":1)", "continue_final_message"},
+                           {R"("tool_choice":"required")", "tool_choice"},
+                           {R"("tool_choice":{"type":"function"})", "tool_choice"}}) {
+    const TestReply reply =
+        server.post("/v1/chat/completions", R"({"messages":[{"role":"user","content":"a"}],)" +
+                                                std::string(bad.more) + "}");
+    EXPECT_EQ(reply.status, 400) << bad.more;
+    EXPECT_EQ(reply.json()["error"]["param"], bad.param) << bad.more;
+  }
+}
+
+// Members are found by comparing, so an object must not have so many that this takes long.
+TEST_F(OpenAiApi, RefusesObjectsWithHugeNumbersOfMembers) {
+  std::string body = "{\"prompt\":\"a\",\"max_tokens\":1,\"x\":{";
+  for (int i = 0; i < 20000; ++i) body += "\"k" + std::to_string(i) + "\":0,";
+  const TestReply reply = server.post("/v1/completions", body + "\"k\":0}}");
+  EXPECT_EQ(reply.status, 400);
+  EXPECT_NE(reply.body.find("too many members"), std::string::npos) << reply.body;
 }
 
 struct Bad {
@@ -302,7 +360,7 @@ TEST_F(OpenAiApi, RefusesBadPromptsAndMessages) {
       {R"([{"role":"user","content":[5]}])", 400, "messages[0].content[0]"},
       {R"([{"role":"user","content":[{"type":"image_url"}]}])", 400, "messages[0].content[0].type"},
       {R"([{"role":"user","content":[{"type":"text"}]}])", 400, "messages[0].content[0].text"},
-      {R"([{"role":"assistant","tool_calls":[{"id":"c"}]}])", 400, "messages[0].tool_calls"},
+      {R"([{"role":"assistant","tool_calls":5}])", 400, "messages[0].tool_calls"},
   };
   for (const Bad& bad : chats) {
     const TestReply reply =

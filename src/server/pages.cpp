@@ -111,7 +111,7 @@ Reply tokenize(std::string_view body, const Engine& engine) {
   }
   Request request;
   if (given == "messages") {
-    request.messages = read_messages(fields);
+    read_chat(fields, &request);
   } else {
     request.prompt = fields.text(given);
   }

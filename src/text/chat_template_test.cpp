@@ -25,9 +25,13 @@ std::string joined(const std::vector<PromptPiece>& pieces) {
   return text;
 }
 
+ChatTemplate chat_of(const std::string& source) {
+  return ChatTemplate({{{"default", source}}, "<s>", "</s>"});
+}
+
 std::string render(const std::string& source, const std::vector<ChatMessage>& messages,
-                   bool generate = true) {
-  return joined(ChatTemplate(source).render(messages, {generate}));
+                   const ChatOptions& options = {}) {
+  return joined(chat_of(source).render(messages, options));
 }
 
 std::vector<ChatMessage> messages_of(const json& list) {
@@ -50,7 +54,7 @@ TEST(ChatTemplate, RendersTheGoldenChats) {
   const auto tokenizer =
       Tokenizer::create(test::json_source(test::read_file(folder + "tokenizer.json")), 512);
   for (const json& chat : golden["chat"]) {
-    const auto pieces = ChatTemplate(source).render(messages_of(chat["messages"]), {});
+    const auto pieces = chat_of(source).render(messages_of(chat["messages"]), {});
     EXPECT_EQ(joined(pieces), chat["rendered"].get<std::string>());
     EXPECT_EQ(tokenizer->encode(pieces), chat["ids"].get<std::vector<std::int32_t>>());
   }
@@ -70,96 +74,131 @@ TEST(ChatTemplate, RendersTheGoldenChatsOfTheDefaultModel) {
   }
 }
 
-TEST(ChatTemplate, RendersEverySpellingAlike) {
-  const std::vector<ChatMessage> chat = {{"system", "s"}, {"user", " u "}, {"tool", "\n"}};
-  const std::string expected =
-      "<|im_start|>system\ns<|im_end|>\n<|im_start|>user\n u <|im_end|>\n"
-      "<|im_start|>tool\n\n<|im_end|>\n<|im_start|>assistant\n";
-  const std::string plain = kPlain;
-  for (const std::string& source :
-       {plain, std::string(kShort), replaced(plain, "message['role']", "message.role"),
-        replaced(plain, "'", "\""), replaced(plain, " + ", " ~ "), replaced(plain, " + ", "+"),
-        replaced(plain, "\\n", "\n"), replaced(replaced(plain, "message ", "m "), "message[", "m["),
-        replaced(replaced(plain, "{% ", "{%- "), " %}", " -%}"), plain + "\n",
-        replaced(plain, "%}", "%}\n"), "{# a comment #}\n" + plain,
-        "{% if not add_generation_prompt is defined %}{% set add_generation_prompt = false %}"
-        "{% endif %}" +
-            plain}) {
-    ASSERT_TRUE(ChatTemplate(source).supported()) << source;
-    EXPECT_EQ(render(source, chat), expected) << source;
-  }
-  EXPECT_EQ(render(plain, {{"user", "u"}}, false), "<|im_start|>user\nu<|im_end|>\n");
+TEST(ChatTemplate, ChoosesByNameAndTools) {
+  const std::vector<ChatMessage> chat = {{"user", "u"}};
+  const ChatTemplate named({{{"rag", "rag"}, {"default", "plain"}, {"tool_use", "tools"}}, {}, {}});
+  EXPECT_EQ(joined(named.render(chat, {})), "plain");
+  ChatOptions with_tools;
+  with_tools.tools = "[]";
+  EXPECT_EQ(joined(named.render(chat, with_tools)), "tools");
+  EXPECT_EQ(joined(ChatTemplate({{{"rag", "rag"}}, {}, {}}).render(chat, with_tools)), "rag");
 }
 
-TEST(ChatTemplate, TakesTheDefaultSystemPromptFromTheSource) {
-  const std::string before =
-      "{% if messages[0].role != 'system' %}{{ '<|im_start|>system\\n"
-      "Sei höflich.<|im_end|>\\n' }}{% endif %}";
-  const std::string inside = replaced(before, "if messages", "if loop.first and messages");
-  std::string loop = kPlain;
-  loop.insert(loop.find("%}") + 2, inside);
-  for (const std::string& source : {before + kPlain, loop}) {
-    EXPECT_EQ(render(source, {{"user", "u"}}, false),
-              "<|im_start|>system\nSei höflich.<|im_end|>\n<|im_start|>user\nu<|im_end|>\n");
-    EXPECT_EQ(render(source, {{"system", "s"}}, false), "<|im_start|>system\ns<|im_end|>\n");
-  }
-}
-
-TEST(ChatTemplate, TrimsAsTheTemplateAsks) {
-  const std::string source = replaced(kPlain, "message['content']", "message['content'] | trim");
-  EXPECT_EQ(render(source, {{"user", " \n\u00A0\u2003\x1F x\u2028y \u3000\t"}}, false),
-            "<|im_start|>user\nx\u2028y<|im_end|>\n");
-  EXPECT_EQ(render(source, {{"user", " \u2003 "}}, false), "<|im_start|>user\n<|im_end|>\n");
-}
-
-TEST(ChatTemplate, DoesNotTakeWhatIsNotChatMl) {
-  const std::string plain = kPlain;
-  const std::vector<std::string> sources = {
-      replaced(plain, "<|im_end|>", "<|end|>"),
-      replaced(plain, "<|im_start|>", "<|start|>"),
-      replaced(plain, "message['role'] + '\\n'", "message['role'] + '<|im_sep|>'"),
-      replaced(plain, "message['content']", "message['content'] | upper"),
-      replaced(plain, "message['content']", "message['content'][1:]"),
-      replaced(plain, "message['content']", "message['text']"),
-      replaced(plain, "in messages", "in messages[1:]"),
-      replaced(plain, "in messages", "in tools"),
-      replaced(replaced(plain, "message ", "loop "), "message[", "loop["),
-      replaced(plain, "messages", "ms"),
-      replaced(plain, "{% endfor %}", ""),
-      replaced(plain, "{% endif %}", ""),
-      replaced(plain, "{% endif %}", "{% else %}x{% endif %}"),
-      replaced(plain, "{% endif %}", "{% endif %}{% if tools %}x{% endif %}"),
-      replaced(plain, "if add_generation_prompt", "if enable_thinking"),
-      replaced(plain, "{% endfor %}", "{% if loop.last %}x{% endif %}{% endfor %}"),
-      replaced(plain, "{% endfor %}", "{{ strftime_now('%d') }}{% endfor %}"),
-      "{{ bos_token }}" + plain,
-      "{% set messages = messages[1:] %}" + plain,
-      "{% raw %}" + plain + "{% endraw %}",
-      "{{ '\\x41' }}" + plain,
-      "{{ 'open",
-      "{% for",
-      "{#",
-      "{{",
-      "no template at all",
-      std::string(2 << 20, ' '),
-  };
-  for (const std::string& source : sources) {
-    const ChatTemplate chat(source);
-    EXPECT_FALSE(chat.supported()) << source.substr(0, 300);
-    test::expect_error(errors::kChatTemplateUnsupported, {"/v1/completions"}, [&] {
-      chat.render({{"user", "u"}}, {});
+TEST(ChatTemplate, GivesWhatTheRequestHas) {
+  ChatOptions options;
+  options.tools = R"([{"name": "f"}])";
+  options.documents = R"([{"title": "d"}])";
+  options.template_kwargs = R"({"thinking": true, "bos_token": "<B>"})";
+  options.add_generation_prompt = false;
+  EXPECT_EQ(render("{{ tools[0].name }} {{ documents[0].title }} {{ thinking }} {{ bos_token }} "
+                   "{{ eos_token }} {{ add_generation_prompt }}",
+                   {{"user", "u"}}, options),
+            "f d True <B> </s> False");
+  EXPECT_EQ(render("{{ tools is none }}{{ documents is none }}{{ add_generation_prompt }}",
+                   {{"user", "u"}}),
+            "TrueTrueTrue");
+  test::expect_error(errors::kChatInputInvalid, {"tools"}, [&] {
+    options.tools = "{}";
+    render("x", {{"user", "u"}}, options);
+  });
+  options.tools.clear();
+  for (const char* bad : {"[1", "3", "\xFF", "[]"}) {
+    options.template_kwargs = bad;
+    test::expect_error(errors::kChatInputInvalid, {"chat_template_kwargs"}, [&] {
+      render("x", {{"user", "u"}}, options);
     });
   }
-  test::expect_error(errors::kChatTemplateMissing, {}, [] {
-    ChatTemplate("").render({{"user", "u"}}, {});
+  test::expect_error(errors::kChatInputInvalid, {"messages"}, [] {
+    render("x", {{"user", "u", "[]"}});
   });
-  test::expect_error(errors::kMessagesEmpty, {}, [] { ChatTemplate(kPlain).render({}, {}); });
 }
 
-TEST(ChatTemplate, PrintsTheBeginningTokenWhereItIsKnown) {
-  const ChatTemplate chat("{{ bos_token }}" + std::string(kPlain), "<s>");
-  ASSERT_TRUE(chat.supported());
-  EXPECT_EQ(joined(chat.render({{"user", "u"}}, {false})), "<s><|im_start|>user\nu<|im_end|>\n");
+TEST(ChatTemplate, LeavesNullMembersOutAndKnowsBothNamesOfReasoning) {
+  const std::vector<ChatMessage> chat = {
+      {"assistant", "", R"({"content": null, "tool_calls": null, "reasoning_content": "why"})"}};
+  EXPECT_EQ(render("{{ messages[0] | tojson }}", chat),
+            R"({"role": "assistant", "reasoning_content": "why", "thinking": "why"})");
+}
+
+TEST(ChatTemplate, ReadsArgumentsOfToolCalls) {
+  const auto printed = [](const std::string& arguments) {
+    const json call = {{"type", "function"},
+                       {"function", {{"name", "f"}, {"arguments", arguments}}}};
+    return render("{{ messages[0].tool_calls[0].function.arguments }}",
+                  {{"assistant", "", json{{"tool_calls", {call}}}.dump()}});
+  };
+  EXPECT_EQ(printed(R"({"b": 1, "a": "x"})"), "{'b': 1, 'a': 'x'}");
+  for (const std::string text : {"{", "", "null", "[1]", "\"s\"", "{\"a\":1} x"}) {
+    EXPECT_EQ(printed(text), text);
+  }
+  EXPECT_EQ(printed(std::string(1 << 20, '{')), std::string(1 << 20, '{'));
+  EXPECT_EQ(render("{{ messages[0].tool_calls }}",
+                   {{"assistant", "", R"({"tool_calls": [1, {"function": 2}, {}]})"}}),
+            "[1, {'function': 2}, {}]");
+}
+
+TEST(ChatTemplate, JoinsPartsForTemplatesThatWantText) {
+  const std::vector<ChatMessage> chat = {
+      {"user", "",
+       R"({"content": [{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}]})"}};
+  EXPECT_EQ(render(kShort, chat, {false}), "<|im_start|>user\na b<|im_end|>\n");
+  for (const char* source :
+       {"{% for m in messages %}{% for p in m['content'] %}{{ p.text or p.type }};{% endfor %}{% "
+        "endfor %}",
+        "{% for m in messages %}{% set c = m.content %}{% if c is string %}{{ c }}{% else %}"
+        "{% for p in c | list %}{{ p.text or p.type }};{% endfor %}{% endif %}{% endfor %}",
+        "{% macro show(content) %}{% for p in content %}{{ p.text or p.type }};{% endfor %}{% "
+        "endmacro %}"
+        "{{ show(messages[0].content) }}"}) {
+    EXPECT_EQ(render(source, chat), "a;image;b;") << source;
+  }
+}
+
+TEST(ChatTemplate, ContinuesTheLastMessage) {
+  ChatOptions options;
+  options.add_generation_prompt = false;
+  options.continue_final_message = true;
+  const std::vector<ChatMessage> chat = {{"user", "count"}, {"assistant", "1, 2, \n"}};
+  EXPECT_EQ(render(kShort, chat, options),
+            "<|im_start|>user\ncount<|im_end|>\n<|im_start|>assistant\n1, 2, \n");
+  EXPECT_EQ(render(replaced(kShort, "m.content", "m.content | trim"), chat, options),
+            "<|im_start|>user\ncount<|im_end|>\n<|im_start|>assistant\n1, 2,");
+  EXPECT_EQ(render(replaced(kShort, "m.content", "m.content | trim"),
+                   {{"user", "count"}, {"assistant", "1, 2,"}}, options),
+            "<|im_start|>user\ncount<|im_end|>\n<|im_start|>assistant\n1, 2,");
+  test::expect_error(errors::kChatTemplateRefused, {"does not appear"},
+                     [&] { render("nothing", chat, options); });
+  test::expect_error(errors::kChatTemplateRefused, {"has no text"}, [&] {
+    render(kShort, {{"assistant", "", R"({"content": null})"}}, options);
+  });
+}
+
+TEST(ChatTemplate, SaysWhatIsWrong) {
+  test::expect_error(errors::kChatTemplateMissing, {}, [] {
+    ChatTemplate({}).render({{"user", "u"}}, {});
+  });
+  test::expect_error(errors::kMessagesEmpty, {}, [] { chat_of(kPlain).render({}, {}); });
+  test::expect_error(errors::kChatTemplateUnsupported, {"line 2", "/v1/completions"},
+                     [] { chat_of("x\n{% endif %}"); });
+  test::expect_error(errors::kChatTemplateRefused, {"only users"}, [] {
+    render("{% if messages[0].role != 'user' %}{{ raise_exception('only users') }}{% endif %}",
+           {{"system", "s"}});
+  });
+}
+
+TEST(ChatTemplate, BuiltInTemplatesRender) {
+  EXPECT_FALSE(builtin_template("nope"));
+  for (const std::string& name : builtin_template_names()) {
+    const std::string text =
+        render(std::string(builtin_template(name).value()),
+               {{"system", "s"}, {"user", "u"}, {"assistant", "a"}, {"user", "v"}});
+    EXPECT_NE(text.find('v'), std::string::npos) << name;
+  }
+  EXPECT_EQ(render(std::string(builtin_template("chatml").value()), {{"user", "u"}}),
+            "<|im_start|>user\nu<|im_end|>\n<|im_start|>assistant\n");
+  EXPECT_EQ(
+      render(std::string(builtin_template("llama-2").value()), {{"system", "s"}, {"user", "u"}}),
+      "<s>[INST] <<SYS>>\ns\n<</SYS>>\n\nu [/INST]");
 }
 
 // What a user types stays text, whatever it looks like and wherever the template puts it.
@@ -173,7 +212,7 @@ TEST(ChatTemplate, KeepsControlTokensInMessagesAsText) {
                                      {"user", "<|im_start|>"},
                                      {"user", "<|im_end|"},
                                      {"user", "|im_end|>"}}) {
-    const auto pieces = ChatTemplate(kPlain).render({message}, {});
+    const auto pieces = chat_of(kPlain).render({message}, {});
     std::vector<std::int32_t> controls;
     std::string text;
     for (const std::int32_t id : tokenizer->encode(pieces)) {
@@ -185,60 +224,27 @@ TEST(ChatTemplate, KeepsControlTokensInMessagesAsText) {
   }
 }
 
-// --- against real templates ---------------------------------------------------------------------
-
-// Every conversation of the references that this template renders, or refuses, as Jinja does.
-// Returns how many were compared.
-int compare_golden(const std::filesystem::path& folder, const std::string& name,
-                   const ChatTemplate& chat, const json& golden) {
-  std::map<std::string, json> conversations;
-  for (const json& item : test::read_json(folder / "conversations.json")) {
-    conversations[item["name"]] = item;
+// Trimmed, cut, joined, put into JSON or set aside on its way: it stays the user's text.
+TEST(ChatTemplate, KeepsControlTokensAsTextThroughFilters) {
+  const auto tokenizer = Tokenizer::create(test::byte_source(), 261);
+  const std::string fields = R"({"name": "<|im_end|>", "content": [{"text": "<|im_start|>x"}]})";
+  ChatOptions options;
+  options.tools = R"([{"description": "<|im_end|>"}])";
+  options.template_kwargs = R"({"extra": "<|im_start|>"})";
+  const auto pieces =
+      chat_of(
+          "{{ '<|im_' + 'start|>' }}{% set c %}{{ messages[0].content[0].text | trim }}{% endset %}"
+          "{{ c[:12] ~ messages[0].name.replace('|', '|') }}{{ tools | tojson }}{{ extra }}"
+          "{{ '<|im_end' }}{% for p in messages[0].content %}{{ '|>' }}{% endfor %}"
+          "{{ '<|' + messages[0].role + '|>' }}")
+          .render({{"user", "", fields}}, options);
+  std::vector<std::int32_t> controls;
+  for (const std::int32_t id : tokenizer->encode(pieces)) {
+    if (tokenizer->is_control(id)) controls.push_back(id);
   }
-  int compared = 0;
-  for (const json& result : golden["results"]) {
-    const json& conversation = conversations.at(result["name"]);
-    const bool plain = std::all_of(
-        conversation["messages"].begin(), conversation["messages"].end(),
-        [](const json& m) { return m.contains("content") && m["content"].is_string(); });
-    if (!plain || conversation["messages"].empty()) continue;
-    if (conversation.contains("continue_final_message")) continue;
-    const auto run = [&] {
-      return joined(chat.render(messages_of(conversation["messages"]),
-                                {conversation["add_generation_prompt"].get<bool>()}));
-    };
-    if (result.contains("expected")) {
-      EXPECT_EQ(run(), result["expected"].get<std::string>()) << name << " " << result["name"];
-    } else {
-      test::expect_error(errors::kChatTemplateRefused, {result["error"]["message"]}, run);
-    }
-    ++compared;
-  }
-  return compared;
-}
-
-TEST(ChatTemplate, RendersRealTemplatesAsJinjaOrNotAtAll) {
-  const std::filesystem::path shared = test::shared_folder();
-  if (shared.empty()) GTEST_SKIP() << "no QUERN_SHARED folder: 42 real templates were not tried";
-  const std::filesystem::path folder = shared / "chat-templates";
-  std::map<std::string, int> compared;
-  int refused = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (entry.path().extension() != ".jinja") continue;
-    const std::string name = entry.path().stem();
-    const json golden = test::read_json(folder / (name + ".golden.json"));
-    const ChatTemplate chat(
-        test::read_file(entry.path()),
-        golden["bos_token"].is_string() ? golden["bos_token"].get<std::string>() : "");
-    if (chat.supported()) {
-      compared[name] = compare_golden(folder, name, chat, golden);
-    } else {
-      ++refused;
-    }
-  }
-  EXPECT_GE(compared["chatml"], 25);
-  EXPECT_GE(compared["smollm2"], 25);
-  EXPECT_EQ(compared.size() + static_cast<std::size_t>(refused), 42u);
+  EXPECT_EQ(controls, (std::vector<std::int32_t>{2, 3}));
+  EXPECT_EQ(pieces.back().text, "<|im_end|><|user|>");  // a known role is the template's word
+  EXPECT_TRUE(pieces.back().trusted);
 }
 
 }  // namespace

@@ -199,7 +199,8 @@ TEST(ReferenceTokenizer, EncodesTheChatsOfTheDefaultModel) {
   const std::filesystem::path file = shared / "tokenizers" / "smollm2" / "vocab.gguf";
   const checkpoint::TokenizerSource source = checkpoint::read_metadata(file.string()).tokenizer;
   const auto tokenizer = Tokenizer::create(source, 49152);
-  const ChatTemplate chat(test::read_file(shared / "chat-templates" / "smollm2.jinja"));
+  const ChatTemplate chat(
+      {{{"default", test::read_file(shared / "chat-templates" / "smollm2.jinja")}}, {}, {}});
   const json golden = test::read_json(QUERN_TEST_DATA "/smollm2/golden.json");
   EXPECT_EQ(tokenizer->encode(test::read_file(QUERN_TEST_DATA "/smollm2/text.txt"), true),
             golden["text"]["ids"].get<Ids>());

@@ -1,0 +1,68 @@
+#include "engine/chat_templates.h"
+
+#include <fmt/ranges.h>
+
+#include <optional>
+
+#include "base/error.h"
+#include "base/errors/engine.h"
+#include "base/log.h"
+#include "checkpoint/mapped_file.h"
+#include "text/tokenizer.h"
+
+namespace quern::engine {
+namespace {
+
+std::string asked_template(const std::string& asked) {
+  if (const auto builtin = text::builtin_template(asked)) return std::string(*builtin);
+  if (asked.ends_with(".jinja") && checkpoint::is_file(asked)) {
+    return checkpoint::read_text_file(asked);
+  }
+  throw Error(errors::kChatTemplateUnknown,
+              {{"value", asked},
+               {"names", fmt::format("{}", fmt::join(text::builtin_template_names(), ", "))},
+               {"param", "--chat-template"}});
+}
+
+}  // namespace
+
+std::unique_ptr<text::ChatTemplate> open_chat_template(
+    const std::string& asked, const checkpoint::TokenizerSource* tokenizer) {
+  text::ChatTemplateSource source;
+  if (tokenizer != nullptr) {
+    source.bos_token = tokenizer->bos_token;
+    source.eos_token = tokenizer->eos_token;
+  }
+  if (!asked.empty()) {
+    source.templates.emplace_back("default", asked_template(asked));
+    return std::make_unique<text::ChatTemplate>(source);
+  }
+  if (tokenizer != nullptr && !tokenizer->chat_template.empty()) {
+    source.templates.emplace_back("default", tokenizer->chat_template);
+    for (const auto& named : tokenizer->named_chat_templates) source.templates.push_back(named);
+  }
+  try {
+    return std::make_unique<text::ChatTemplate>(source);
+  } catch (const Error& error) {
+    log().warn("chats are refused, the rest is served: {}\n{}", error.message(),
+               error.field("hint"));
+    return std::make_unique<text::ChatTemplate>(error);
+  }
+}
+
+RenderedChat render_chat(const std::string& model, const std::string& asked, const Request& request,
+                         bool with_ids) {
+  std::optional<checkpoint::Metadata> metadata;
+  if (!model.empty()) metadata = checkpoint::read_metadata(model);
+  const auto chat = open_chat_template(asked, metadata ? &metadata->tokenizer : nullptr);
+  const std::vector<PromptPiece> pieces = chat->render(request.messages.value(), request.chat);
+  RenderedChat rendered;
+  for (const PromptPiece& piece : pieces) rendered.text += piece.text;
+  if (with_ids && metadata) {
+    rendered.ids =
+        text::Tokenizer::create(metadata->tokenizer, metadata->config.vocab)->encode(pieces);
+  }
+  return rendered;
+}
+
+}  // namespace quern::engine
