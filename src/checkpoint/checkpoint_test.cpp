@@ -272,9 +272,13 @@ TEST(Checkpoint, ReadsTokenizerConfig) {
                          "t", source);
   EXPECT_TRUE(source.add_bos);
   EXPECT_EQ(source.chat_template, "D");
+  ASSERT_EQ(source.named_chat_templates.size(), 1u);
+  EXPECT_EQ(source.named_chat_templates[0], std::pair(std::string("tool_use"), std::string("T")));
   EXPECT_EQ(source.bos_token, std::nullopt);
   parse_tokenizer_config(R"({"bos_token": "<s>"})", "t", source);
   EXPECT_EQ(source.bos_token, "<s>");
+  parse_tokenizer_config(R"({"eos_token": "</s>"})", "t", source);
+  EXPECT_EQ(source.eos_token, "</s>");
   parse_tokenizer_config(R"({"bos_token": {"content": "<b>", "lstrip": false}})", "t", source);
   EXPECT_EQ(source.bos_token, "<b>");
   for (const char* text : {R"({"chat_template": 1})", R"({"chat_template": [1]})",
@@ -286,6 +290,12 @@ TEST(Checkpoint, ReadsTokenizerConfig) {
   fs::copy(kHostile + "tinyhf", folder, fs::copy_options::recursive);
   write(folder / "chat_template.jinja", "J");
   EXPECT_EQ(read_metadata(folder.string()).tokenizer.chat_template, "J");
+  fs::create_directory(folder / "additional_chat_templates");
+  write(folder / "additional_chat_templates" / "tool_use.jinja", "U");
+  write(folder / "additional_chat_templates" / "notes.txt", "N");
+  const TokenizerSource named = read_metadata(folder.string()).tokenizer;
+  ASSERT_EQ(named.named_chat_templates.size(), 1u);
+  EXPECT_EQ(named.named_chat_templates[0], std::pair(std::string("tool_use"), std::string("U")));
 }
 
 // What each malformed file is refused for; `word` stands in the message. Files that are well formed

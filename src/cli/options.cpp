@@ -81,6 +81,8 @@ std::vector<Declared> declare_commands(CLI::App* program, Options* o) {
                              "JSON of a chat request or of its messages; -: standard input");
   add_chat_template(Flags(rendered), o);
   Flags(rendered).on("--tokens", &o->template_tokens, "Print the token ids too");
+  Flags(rendered).integer("--repeats", &o->template_repeats, 1, 1'000'000,
+                          "Render so often again and tell the CPU time on stderr");
   Flags(rendered).on("--json", &o->json, "Print one JSON object");
 
   CLI::App* check = add(program, "check",

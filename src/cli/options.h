@@ -60,7 +60,8 @@ struct Options {
   std::string file;  // the text of bench perplexity, the conversation of template
 
   // template
-  bool template_tokens = false;  // print the token ids too
+  bool template_tokens = false;       // print the token ids too
+  std::int64_t template_repeats = 0;  // render so often, to tell the time
 
   // explain and catalog
   std::string explain_text;  // an id, a slug or a pasted text; "-": standard input

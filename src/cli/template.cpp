@@ -39,8 +39,12 @@ Request read_conversation(const std::string& text) {
 
 int template_command(const Options& options) {
   const Request request = read_conversation(read_input(options.file));
-  const engine::RenderedChat chat = engine::render_chat(
-      options.engine.model_path, options.engine.chat_template, request, options.template_tokens);
+  const engine::RenderedChat chat =
+      engine::render_chat(options.engine.model_path, options.engine.chat_template, request,
+                          options.template_tokens, options.template_repeats);
+  if (options.template_repeats > 0) {
+    std::fprintf(stderr, "%.3f ms of CPU a rendering\n", chat.cpu_seconds * 1e3);
+  }
   if (options.json) {
     server::JsonOut out = {{"text", chat.text}};
     if (options.template_tokens) out["tokens"] = chat.ids;

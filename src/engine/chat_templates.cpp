@@ -2,6 +2,8 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <ctime>
 #include <optional>
 
 #include "base/error.h"
@@ -51,7 +53,7 @@ std::unique_ptr<text::ChatTemplate> open_chat_template(
 }
 
 RenderedChat render_chat(const std::string& model, const std::string& asked, const Request& request,
-                         bool with_ids) {
+                         bool with_ids, std::int64_t repeats) {
   std::optional<checkpoint::Metadata> metadata;
   if (!model.empty()) metadata = checkpoint::read_metadata(model);
   const auto chat = open_chat_template(asked, metadata ? &metadata->tokenizer : nullptr);
@@ -62,6 +64,14 @@ RenderedChat render_chat(const std::string& model, const std::string& asked, con
     rendered.ids =
         text::Tokenizer::create(metadata->tokenizer, metadata->config.vocab)->encode(pieces);
   }
+  std::vector<double> seconds;
+  for (std::int64_t i = 0; i < repeats; ++i) {
+    const std::clock_t begin = std::clock();
+    chat->render(request.messages.value(), request.chat);
+    seconds.push_back(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC);
+  }
+  std::sort(seconds.begin(), seconds.end());
+  if (!seconds.empty()) rendered.cpu_seconds = seconds[seconds.size() / 2];
   return rendered;
 }
 

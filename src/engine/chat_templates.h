@@ -23,12 +23,14 @@ std::unique_ptr<text::ChatTemplate> open_chat_template(
 struct RenderedChat {
   std::string text;
   std::vector<std::int32_t> ids;
+  double cpu_seconds = 0;  // of one rendering, the median
 };
 
 // The prompt of a chat by the template of `model` ("": none) or by `asked`, and its ids where they
-// are wanted, for which there must be a model. Reads no weights. Throws: as open_chat_template, the
+// are wanted, for which there must be a model. `repeats` > 0: rendered so often again, to measure
+// the time. Reads no weights. Throws: as open_chat_template, the
 // errors of reading a model's metadata and tokenizer, and those of rendering.
 RenderedChat render_chat(const std::string& model, const std::string& asked, const Request& request,
-                         bool with_ids);
+                         bool with_ids, std::int64_t repeats = 0);
 
 }  // namespace quern::engine

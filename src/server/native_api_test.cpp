@@ -23,7 +23,8 @@ TEST_F(NativeApi, AnswersTextAndIds) {
   EXPECT_EQ(json["text"], "ab");
   EXPECT_EQ(json["output_ids"], Json::array({97, 98}));
   EXPECT_EQ(json["meta_info"]["id"], "mine");
-  EXPECT_EQ(json["meta_info"]["finish_reason"], Json::parse(R"({"type":"length","length":2})"));
+  EXPECT_EQ(json["meta_info"]["finish_reason"],
+            nlohmann::json::parse(R"({"type":"length","length":2})"));
   EXPECT_EQ(json["meta_info"]["prompt_tokens"], 3);
   EXPECT_EQ(json["meta_info"]["completion_tokens"], 2);
   EXPECT_EQ(json["meta_info"]["cached_tokens"], 0);
@@ -33,7 +34,8 @@ TEST_F(NativeApi, AnswersTextAndIds) {
       server.post("/generate", R"({"input_ids":[120,121],"sampling_params":{"stop":"y"}})").json();
   EXPECT_EQ(json["text"], "x");
   EXPECT_EQ(json["output_ids"], Json::array({120, 121}));
-  EXPECT_EQ(json["meta_info"]["finish_reason"], Json::parse(R"({"type":"stop","matched":"y"})"));
+  EXPECT_EQ(json["meta_info"]["finish_reason"],
+            nlohmann::json::parse(R"({"type":"stop","matched":"y"})"));
 }
 
 TEST_F(NativeApi, StreamsWhatIsThereSoFar) {

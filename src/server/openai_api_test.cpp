@@ -225,6 +225,16 @@ TEST_F(OpenAiApi, RefusesBadTemplateFields) {
   }
 }
 
+TEST_F(OpenAiApi, RefusesTemplateFieldsWhereNoTemplateIsUsed) {
+  for (const char* more :
+       {R"("tools":[{"type":"function"}])", R"("tool_choice":"auto")",
+        R"("chat_template_kwargs":{"a":1})", R"("continue_final_message":true)"}) {
+    const TestReply reply = server.post("/v1/completions", complete(more));
+    EXPECT_EQ(reply.status, 400) << more;
+    EXPECT_EQ(reply.json()["error"]["code"], "field_not_served") << more;
+  }
+}
+
 // Members are found by comparing, so an object must not have so many that this takes long.
 TEST_F(OpenAiApi, RefusesObjectsWithHugeNumbersOfMembers) {
   std::string body = "{\"prompt\":\"a\",\"max_tokens\":1,\"x\":{";
@@ -278,8 +288,6 @@ TEST_F(OpenAiApi, RefusesBadFields) {
        "stream_options.include_usage"},
       {R"("model":"other")", 404, "model"},
       {R"("model":5)", 400, "model"},
-      {R"("tools":[{"type":"function"}])", 400, "tools"},
-      {R"("tool_choice":"auto")", 400, "tool_choice"},
       {R"("response_format":{"type":"json_object"})", 400, "response_format"},
       {R"("logprobs":true)", 400, "logprobs"},
       {R"("logprobs":0)", 400, "logprobs"},

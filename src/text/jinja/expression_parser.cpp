@@ -29,7 +29,7 @@ ExpressionParser::ExpressionParser(std::string_view source, Arena& arena, Names&
     : source_(source), arena_(arena), names_(names), tokens_(tokenize(source)) {}
 
 void ExpressionParser::fail(std::uint32_t at, std::string_view reason) const {
-  throw error_at(errors::kChatTemplateUnsupported, source_, at, reason);
+  fail_at(errors::kChatTemplateUnsupported, source_, at, reason);
 }
 
 void ExpressionParser::too_deep() const {

@@ -35,8 +35,7 @@ class Lexer {
 
  private:
   [[noreturn]] void fail(std::size_t at, std::string_view reason) const {
-    throw error_at(errors::kChatTemplateUnsupported, source_, static_cast<std::uint32_t>(at),
-                   reason);
+    fail_at(errors::kChatTemplateUnsupported, source_, static_cast<std::uint32_t>(at), reason);
   }
 
   Token& add(TokenKind kind, std::size_t at) {

@@ -39,13 +39,13 @@ std::string excerpt(std::string_view source, std::uint32_t at) {
   return text + '^';
 }
 
-Error error_at(ErrorId id, std::string_view source, std::uint32_t at, std::string_view reason) {
+void fail_at(ErrorId id, std::string_view source, std::uint32_t at, std::string_view reason) {
   const Position position = position_of(source, at);
-  return Error(id, {{"reason", reason},
-                    {"line", position.line},
-                    {"column", position.column},
-                    {"param", "messages"},
-                    {"hint", excerpt(source, at)}});
+  throw Error(id, {{"reason", reason},
+                   {"line", position.line},
+                   {"column", position.column},
+                   {"param", "messages"},
+                   {"hint", excerpt(source, at)}});
 }
 
 }  // namespace quern::text::jinja

@@ -17,7 +17,8 @@ Position position_of(std::string_view source, std::uint32_t at);
 // Two lines: the source around the place, at most some 100 characters of it, and a caret below.
 std::string excerpt(std::string_view source, std::uint32_t at);
 
-// An Error with the fields reason, line and column, and the excerpt as its hint.
-Error error_at(ErrorId id, std::string_view source, std::uint32_t at, std::string_view reason);
+// Throws an Error with the fields reason, line and column, and the excerpt as its hint.
+[[noreturn]] void fail_at(ErrorId id, std::string_view source, std::uint32_t at,
+                          std::string_view reason);
 
 }  // namespace quern::text::jinja

@@ -56,15 +56,15 @@ Runtime::Runtime(std::string_view source, const Limits& limits, const std::tm& n
       }) {}
 
 void Runtime::fail(std::string_view reason) const {
-  throw error_at(errors::kChatTemplateFailed, source_, at_, reason);
+  fail_at(errors::kChatTemplateFailed, source_, at_, reason);
 }
 
 void Runtime::refuse(std::string_view reason) const {
-  throw error_at(errors::kChatTemplateRefused, source_, at_, reason);
+  fail_at(errors::kChatTemplateRefused, source_, at_, reason);
 }
 
 void Runtime::stop(std::string_view limit) const {
-  throw error_at(errors::kChatTemplateLimit, source_, at_, limit);
+  fail_at(errors::kChatTemplateLimit, source_, at_, limit);
 }
 
 void Runtime::stop_steps() const {

@@ -16,8 +16,8 @@ constexpr std::size_t kMaxSource = 1 << 20, kMaxTree = 256 << 20;
 
 std::string checked(std::string_view source) {
   if (source.size() > kMaxSource) {
-    throw error_at(errors::kChatTemplateUnsupported, "", 0,
-                   fmt::format("it has {} bytes, more than {}", source.size(), kMaxSource));
+    fail_at(errors::kChatTemplateUnsupported, "", 0,
+            fmt::format("it has {} bytes, more than {}", source.size(), kMaxSource));
   }
   return normal_newlines(valid_utf8(source));
 }
@@ -74,8 +74,8 @@ Template::Template(std::string_view source)
     : source_(checked(source)),
       arena_(kMaxTree,
              [this] {
-               throw error_at(errors::kChatTemplateUnsupported, source_, 0,
-                              "its syntax tree gets too large");
+               fail_at(errors::kChatTemplateUnsupported, source_, 0,
+                       "its syntax tree gets too large");
              }),
       names_(arena_),
       body_(parse(source_, arena_, names_)),
