@@ -181,7 +181,7 @@ void latent_attention_cases(ThreadPool& pool, const std::string& only, const Cas
   for (const bool expanded : {false, true}) {
     const std::string prefill = expanded ? "prefill MLA expanded" : "prefill MLA absorbed";
     if (!wanted(prefill)) continue;
-    for (const Shape& shape : {Shape{1, 512, 512}, {1, 512, 4096}, {1, 192, 4096}}) {
+    for (const Shape& shape : {Shape{1, 512, 512}, {1, 512, 4096}, {1, 256, 4096}}) {
       measure(pool, prefill, DType::kBF16, shape, expanded, sink);
     }
   }
