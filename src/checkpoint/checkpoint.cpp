@@ -164,7 +164,8 @@ std::vector<std::string> add_safetensors(const std::string& path, MappedWeights&
   std::vector<std::string> names;
   for (const SafetensorsTensor& tensor : header.tensors) {
     names.push_back(tensor.name);
-    const bool served = tensor.dtype == "F32" || tensor.dtype == "F16" || tensor.dtype == "BF16";
+    const bool served = tensor.dtype == "F32" || tensor.dtype == "F16" || tensor.dtype == "BF16" ||
+                        tensor.dtype == "F8_E4M3";
     if (!served && !tensor.name.ends_with(".weight") && !tensor.name.ends_with(".bias")) continue;
     weights.add(tensor_info(tensor, path), header.data_begin + tensor.begin);
   }
@@ -183,7 +184,7 @@ void check_listed(std::vector<std::string> held, const std::vector<std::string>&
   }
 }
 
-std::unique_ptr<Weights> open_hugging_face_weights(const std::string& folder) {
+std::unique_ptr<MappedWeights> map_hugging_face(const std::string& folder) {
   const std::string single = folder + "/model.safetensors";
   const std::string index = single + ".index.json";
   auto weights = std::make_unique<MappedWeights>(folder);
@@ -251,7 +252,9 @@ std::unique_ptr<Weights> open_weights(const Metadata& metadata) {
   require_weights(metadata);
   const Location location = locate(metadata.place);
   if (location.format == Format::kGguf) return open_gguf_weights(location.file);
-  return open_hugging_face_weights(location.folder);
+  auto weights = map_hugging_face(location.folder);
+  weights->attach_scales(metadata.config.quantization, location.file);
+  return weights;
 }
 
 }  // namespace quern::checkpoint

@@ -111,6 +111,7 @@ void read_head_dims(const ConfigFields& fields, ModelConfig& config) {
     config.kv_heads = config.heads;
     return;
   }
+  if (is_latent_class(config.architecture)) fields.missing("kv_lora_rank");
   const auto head_dim = fields.integer({"head_dim", "d_kv", "kv_channels"}, 1, kMaxHeadDim);
   if (!head_dim && config.hidden % config.heads != 0) {
     fields.invalid("num_attention_heads", config.heads,
@@ -130,6 +131,20 @@ const json* rope_object(const ConfigFields& fields) {
   return full != rope->end() && full->is_object() ? &*full : rope;
 }
 
+// What the file leaves out or sets to zero keeps its default, as its authors' class does.
+void read_yarn(const ConfigFields& rope, RopeScaling& scaling) {
+  const auto read = [&](std::string_view name, double& value) {
+    const double given = rope.number({name}, 0.0, kHuge).value_or(0.0);
+    if (given > 0) value = given;
+  };
+  read("beta_fast", scaling.beta_fast);
+  read("beta_slow", scaling.beta_slow);
+  read("attention_factor", scaling.attention_factor);
+  read("mscale", scaling.mscale);
+  read("mscale_all_dim", scaling.mscale_all_dim);
+  scaling.truncate = rope.boolean({"truncate"}).value_or(true);
+}
+
 RopeScaling read_rope_scaling(const ConfigFields& fields, const ConfigFields& rope) {
   RopeScaling scaling;
   const auto type = rope.word({"rope_type", "type"});
@@ -146,6 +161,7 @@ RopeScaling read_rope_scaling(const ConfigFields& fields, const ConfigFields& ro
     scaling.factor = rope.number({"factor"}, kTiny, kHuge).value_or(1.0);
   }
   const FieldNames original = {"original_max_position_embeddings"};
+  if (scaling.type == "yarn") read_yarn(rope, scaling);
   if (scaling.type == "llama3") {
     scaling.low_freq_factor = rope.required_number({"low_freq_factor"}, kTiny, kHuge);
     scaling.high_freq_factor = rope.required_number({"high_freq_factor"}, kTiny, kHuge);
@@ -158,6 +174,9 @@ RopeScaling read_rope_scaling(const ConfigFields& fields, const ConfigFields& ro
   const auto length = rope.number(original, 1, kMaxContext);
   scaling.original_context_length =
       length ? *length : fields.number(original, 1, kMaxContext).value_or(0);
+  if (scaling.type == "yarn" && scaling.original_context_length == 0) {
+    rope.missing("original_max_position_embeddings");
+  }
   return scaling;
 }
 
@@ -312,8 +331,15 @@ void check_config(const ModelConfig& config) {
             fmt::format("a divisor of the {} attention heads", config.heads));
   }
   if (config.rope_dim % 2 != 0 || config.rope_dim > config.head_dim) {
-    invalid("rope dimension", config.rope_dim,
+    invalid(config.kv_lora_rank > 0 ? "qk_rope_head_dim" : "rope dimension", config.rope_dim,
             fmt::format("an even number up to the head dimension {}", config.head_dim));
+  }
+  const std::int64_t groups = config.routing.groups, picked = config.routing.picked_groups;
+  if (config.experts % groups != 0) {
+    invalid("n_group", groups, fmt::format("a divisor of the {} experts", config.experts));
+  }
+  if (picked > groups) {
+    invalid("topk_group", picked, fmt::format("at most the {} groups of experts", groups));
   }
   if (config.vocab == 0) return;
   const std::string below = fmt::format("an id below the vocabulary's {}", config.vocab);

@@ -34,6 +34,9 @@ constexpr ClassDefaults kClasses[] = {
      R"({"head_dim": 64, "sliding_window": 128, "rope_theta": 150000.0})"},
     {"deepseek_v2", "DeepseekV2ForCausalLM", R"({"rms_norm_eps": 1e-6, "rope_interleave": true})"},
     {"deepseek_v3", "DeepseekV3ForCausalLM", R"({"rms_norm_eps": 1e-6, "rope_interleave": true})"},
+    {"kimi_k2", "DeepseekV3ForCausalLM", R"({"rms_norm_eps": 1e-6, "rope_interleave": true})"},
+    {"glm4_moe_lite", "Glm4MoeLiteForCausalLM",
+     R"({"rope_interleave": true, "first_k_dense_replace": 1})"},
     {"phi3", "Phi3ForCausalLM", "{}"},
     {"bart", "BartForConditionalGeneration", R"({"tie_word_embeddings": true})"},
     {"mbart", "MBartForConditionalGeneration", R"({"tie_word_embeddings": true})"},
@@ -72,6 +75,12 @@ nlohmann::json class_defaults(std::string_view model_type) {
 std::string_view default_architecture(std::string_view model_type) {
   const ClassDefaults* found = find_class(model_type);
   return found == nullptr ? model_type : found->architecture;
+}
+
+bool is_latent_class(std::string_view architecture) {
+  static constexpr std::string_view kClasses[] = {"DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM",
+                                                  "Glm4MoeLiteForCausalLM"};
+  return std::ranges::find(kClasses, architecture) != std::end(kClasses);
 }
 
 bool has_no_rope(std::string_view model_type) {

@@ -121,6 +121,15 @@ void read_linear(const ConfigFields& fields, ModelConfig& config) {
 // The layers with experts, of those that the file's fields tell apart.
 std::vector<bool> read_expert_layers(const ConfigFields& fields, const ModelConfig& config) {
   std::vector<bool> layers(static_cast<std::size_t>(config.layers), false);
+  if (const json* words = fields.find({"mlp_layer_types"}); words != nullptr) {
+    const auto known = [](const json& word) { return word == "dense" || word == "sparse"; };
+    if (!words->is_array() || words->size() < layers.size() ||
+        !std::ranges::all_of(*words, known)) {
+      fields.invalid("mlp_layer_types", *words, "\"dense\" or \"sparse\" for each layer");
+    }
+    for (std::size_t i = 0; i < layers.size(); ++i) layers[i] = (*words)[i] == "sparse";
+    return layers;
+  }
   if (const json* freq = fields.find({"moe_layer_freq"}); freq != nullptr && freq->is_array()) {
     const auto flags = fields.integers({"moe_layer_freq"}, 0, 1);
     for (std::size_t i = 0; i < std::min(layers.size(), flags.size()); ++i)
@@ -202,7 +211,8 @@ void read_layer_kinds(const ConfigFields& fields, std::string_view type, ModelCo
 }
 
 void read_experts(const ConfigFields& fields, std::string_view type, ModelConfig& config) {
-  config.nextn_layers = fields.integer({"num_nextn_predict_layers"}, 0, kMaxLayers).value_or(0);
+  config.nextn_layers =
+      fields.integer({"num_nextn_predict_layers", "num_mtp_layers"}, 0, kMaxLayers).value_or(0);
   if (is_one_of(type, {"bart", "mbart", "marian", "whisper", "gpt2", "opt", "bloom", "falcon",
                        "bert", "phi", "gpt_neox", "gptj", "gpt_bigcode", "starcoder2"})) {
     config.gated_mlp = false;
@@ -253,6 +263,13 @@ void read_quantization(const ConfigFields& fields, ModelConfig& config) {
   stored.method = quant.word({"quant_method"}).value_or("an unnamed method");
   stored.bits = bits_of_method(quant, stored.method);
   stored.only_experts = stored.method == "mxfp4";
+  const auto block = quant.integers({"weight_block_size"}, 1, kMaxInter);
+  if (block.empty()) return;
+  if (block.size() != 2) {
+    quant.invalid("weight_block_size", *quant.find({"weight_block_size"}), "two numbers");
+  }
+  stored.block_rows = block[0];
+  stored.block_columns = block[1];
 }
 
 }  // namespace quern::checkpoint

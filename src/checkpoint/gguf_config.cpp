@@ -113,15 +113,44 @@ void read_heads(const GgufFields& fields, ModelConfig& config) {
       fields.integer("rope.dimension_count", 0, kMaxHeadDim).value_or(config.head_dim);
   if (config.kv_lora_rank == 0) return;
   config.q_lora_rank = fields.integer("attention.q_lora_rank", 0, kMaxHidden).value_or(0);
-  config.kv_heads = config.heads;
+  const std::int64_t rope = fields.required_integer("rope.dimension_count", 1, kMaxHeadDim);
   // Newer files give the latent's sizes as key_length and the heads' own as key_length_mla.
-  config.head_dim =
-      fields.integer("attention.key_length_mla", 1, kMaxHeadDim).value_or(config.head_dim);
-  config.v_head_dim =
-      fields.integer("attention.value_length_mla", 1, kMaxHeadDim).value_or(config.v_head_dim);
-  config.qk_rope_head_dim = config.rope_dim =
-      fields.required_integer("rope.dimension_count", 1, config.head_dim);
-  config.qk_nope_head_dim = config.head_dim - config.rope_dim;
+  const bool of_latent = config.kv_heads == 1 && config.heads > 1;
+  const auto length = [&](std::string_view key) {
+    const std::string own = fmt::format("attention.{}_length_mla", key);
+    if (of_latent || fields.find(own) != nullptr) {
+      return fields.required_integer(own, 1, kMaxHeadDim);
+    }
+    return fields.required_integer(fmt::format("attention.{}_length", key), 1, kMaxHeadDim);
+  };
+  config.head_dim = length("key");
+  config.v_head_dim = length("value");
+  config.kv_heads = config.heads;
+  config.qk_rope_head_dim = config.rope_dim = rope;
+  config.qk_nope_head_dim = config.head_dim - rope;
+  if (config.qk_nope_head_dim < 1) {
+    fields.invalid("rope.dimension_count", *fields.find("rope.dimension_count"),
+                   fmt::format("below the {} dims of a key", config.head_dim));
+  }
+}
+
+void read_yarn(const GgufFields& fields, const std::string& architecture, RopeScaling& scaling) {
+  const auto read = [&](std::string_view key, double& value) {
+    if (const auto given = fields.number(key, kTiny, kHuge)) value = *given;
+  };
+  read("rope.scaling.yarn_beta_fast", scaling.beta_fast);
+  read("rope.scaling.yarn_beta_slow", scaling.beta_slow);
+  read("rope.scaling.yarn_attn_factor", scaling.attention_factor);
+  const double log_multiplier =
+      fields.number("rope.scaling.yarn_log_multiplier", 0.0, kHuge).value_or(0.0);
+  // Files of this architecture hold a tenth of mscale_all_dim, and no mscale, which is the same.
+  scaling.mscale_all_dim = architecture == "deepseek2" ? 10 * log_multiplier : log_multiplier;
+  scaling.mscale = scaling.mscale_all_dim;
+  const auto extrapolation = fields.number("rope.scaling.yarn_ext_factor", -kHuge, kHuge);
+  if (extrapolation.value_or(1.0) >= 0 && extrapolation.value_or(1.0) != 1.0) {
+    fields.invalid("rope.scaling.yarn_ext_factor", *fields.find("rope.scaling.yarn_ext_factor"),
+                   "1, or a negative number for the same");
+  }
 }
 
 void read_rope(const GgufFields& fields, const std::string& architecture, ModelConfig& config) {
@@ -139,6 +168,9 @@ void read_rope(const GgufFields& fields, const std::string& architecture, ModelC
   }
   scaling.original_context_length =
       fields.number("rope.scaling.original_context_length", 0, kMaxContext).value_or(0);
+  if (scaling.type != "yarn") return;
+  if (scaling.original_context_length == 0) fields.missing("rope.scaling.original_context_length");
+  read_yarn(fields, architecture, scaling);
 }
 
 // What the file tells; what the architecture fixes.
@@ -254,6 +286,11 @@ ModelConfig gguf_config(const GgufHeader& header) {
   config.hidden = fields.required_integer("embedding_length", 1, kMaxHidden);
   config.layers = fields.required_integer("block_count", 1, kMaxLayers);
   config.context_length = fields.required_integer("context_length", 1, kMaxContext);
+  // The layers of multi-token prediction are counted there.
+  config.nextn_layers = fields.integer("nextn_predict_layers", 0, config.layers - 1).value_or(0);
+  config.layers -= config.nextn_layers;
+  if (*architecture == "deepseek2")
+    fields.required_integer("attention.kv_lora_rank", 1, kMaxHidden);
   const GgufValue* inter = fields.find("feed_forward_length");
   if (inter != nullptr && inter->type != GgufType::kArray) {
     config.inter = fields.required_integer("feed_forward_length", 1, kMaxInter);
@@ -280,7 +317,6 @@ ModelConfig gguf_config(const GgufHeader& header) {
     config.shared_inter =
         fields.integer("expert_shared_count", 0, kMaxExperts).value_or(0) * config.moe_inter;
   }
-  config.nextn_layers = fields.integer("nextn_predict_layers", 0, config.layers).value_or(0);
   config.tied_embeddings = !has_tensor(header, "output.weight");
   name_architecture(*architecture, fields, config);
   config.encoder_decoder = is_encoder_decoder_class(config.architecture);

@@ -32,7 +32,7 @@ Error type_error(const SafetensorsTensor& tensor, const std::string& file) {
   return Error(errors::kCheckpointTensorType, {{"tensor", printable(tensor.name)},
                                                {"file", file},
                                                {"type", printable(tensor.dtype)},
-                                               {"allowed", "F32, F16, BF16"}});
+                                               {"allowed", "F32, F16, BF16, F8_E4M3"}});
 }
 
 // Bytes that shape and dtype ask for.
@@ -166,6 +166,8 @@ TensorInfo tensor_info(const SafetensorsTensor& tensor, const std::string& file)
     info.dtype = DType::kF16;
   } else if (tensor.dtype == "BF16") {
     info.dtype = DType::kBF16;
+  } else if (tensor.dtype == "F8_E4M3") {
+    info.dtype = DType::kF8E4M3;
   } else {
     throw type_error(tensor, file);
   }

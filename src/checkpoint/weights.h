@@ -10,6 +10,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/mapped_file.h"
+#include "core/model_config.h"
 
 namespace quern::checkpoint {
 
@@ -23,6 +24,11 @@ class MappedWeights final : public Weights {
   // Throws: kCheckpointTensorDuplicate for a name that an earlier file has.
   void add(TensorInfo info, std::uint64_t begin);
 
+  // Gives every kF8E4M3 matrix "x" the scales that stand beside it as "x_scale_inv", one for each
+  // block of the sizes that `stored` tells; `config` is the file that tells them, for messages.
+  // Throws: kCheckpointTensorMissing, kCheckpointTensorShape, kConfigFieldMissing.
+  void attach_scales(const WeightQuantization& stored, const std::string& config);
+
   const std::vector<TensorInfo>& tensors() const override { return infos_; }
   std::optional<TensorView> find(std::string_view name) const override;
   void release(const TensorView& tensor) const override;
@@ -33,7 +39,11 @@ class MappedWeights final : public Weights {
     std::size_t index;  // in infos_
     std::size_t file;
     const std::byte* data;
+    BlockScales scales = {};
   };
+  BlockScales scales_of(const TensorInfo& matrix, const std::string& file,
+                        const WeightQuantization& stored) const;
+
   struct Hash {
     using is_transparent = void;
     std::size_t operator()(std::string_view text) const {

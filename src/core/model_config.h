@@ -18,6 +18,12 @@ struct RopeScaling {
   double low_freq_factor = 1.0;
   double high_freq_factor = 4.0;
   double original_context_length = 0;
+  // yarn: pairs that turn more often than beta_fast within the original context are kept, those
+  // that turn less often than beta_slow are stretched in full; `truncate`: whole pairs as bounds.
+  double beta_fast = 32.0, beta_slow = 1.0;
+  bool truncate = true;
+  double attention_factor = 0;            // of cosines and sines; 0: from factor and mscales
+  double mscale = 0, mscale_all_dim = 0;  // 0: not given
 };
 
 // What the tokens of one layer attend to.
@@ -31,9 +37,10 @@ enum class LayerKind : std::uint8_t {
 
 // How the weights are stored where they are not stored in `dtype`.
 struct WeightQuantization {
-  std::string method;         // fp8, mxfp4, awq, gptq, …; "": none
-  double bits = 0;            // of one weight, scales included; 0: not known
-  bool only_experts = false;  // the other weights keep `dtype`
+  std::string method;                              // fp8, mxfp4, awq, gptq, …; "": none
+  double bits = 0;                                 // of one weight, scales included; 0: not known
+  bool only_experts = false;                       // the other weights keep `dtype`
+  std::int64_t block_rows = 0, block_columns = 0;  // of weights that share a scale; 0: not told
 };
 
 // How a token's experts are picked and weighed (model/layers/moe_router.h).

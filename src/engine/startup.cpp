@@ -168,6 +168,7 @@ LoadedModel load_model(const EngineOptions& options) {
                              {.pack = pack,
                               .max_tokens = loaded.max_batch_tokens,
                               .max_rows = info.max_running_requests,
+                              .deterministic = options.enable_deterministic_inference,
                               .on_progress = options.on_progress});
   info.weight_bytes = loaded.model->weight_bytes();
   info.pages_total = cache_pages(options, layout, info, info.weight_bytes);

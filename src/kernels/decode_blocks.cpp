@@ -1,5 +1,6 @@
 #include "kernels/decode_blocks.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/error.h"
@@ -154,6 +155,17 @@ void decode_row(const TensorView& matrix, std::int64_t row, float* out) {
   const std::int64_t columns = matrix.columns();
   const DType type = matrix.info->dtype;
   decode(type, matrix.data + row * row_bytes(type, columns), columns, out);
+  const BlockScales& scales = matrix.scales;
+  if (scales.data == nullptr) return;
+  const std::int64_t blocks = (columns + scales.block_columns - 1) / scales.block_columns;
+  const std::int64_t bytes = row_bytes(scales.dtype, 1);
+  const std::byte* of_row = scales.data + row / scales.block_rows * blocks * bytes;
+  for (std::int64_t begin = 0; begin < columns; begin += scales.block_columns, of_row += bytes) {
+    float scale;
+    decode(scales.dtype, of_row, 1, &scale);
+    const std::int64_t end = std::min(columns, begin + scales.block_columns);
+    for (std::int64_t i = begin; i < end; ++i) out[i] *= scale;
+  }
 }
 
 }  // namespace quern::kernels

@@ -13,7 +13,7 @@ namespace quern::kernels {
 // Decodes `count` values (a multiple of the block size) that begin at `data`.
 void decode(DType type, const std::byte* data, std::int64_t count, float* out);
 
-// Row `row` of a matrix [rows, columns] as f32 [columns].
+// Row `row` of a matrix [rows, columns] as f32 [columns], its scales applied.
 void decode_row(const TensorView& matrix, std::int64_t row, float* out);
 
 // A K-quant super-block of 256 values seen as 8 blocks of 32, each of two sub-blocks of 16:

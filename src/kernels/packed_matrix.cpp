@@ -233,7 +233,8 @@ WeightFormat packed_format(DType stored, PackMode mode) {
   switch (stored) {
     case DType::kF32: return mode == PackMode::kBF16 ? WeightFormat::kBF16 : WeightFormat::kF32;
     case DType::kF16: return mode == PackMode::kBF16 ? WeightFormat::kBF16 : WeightFormat::kF16;
-    case DType::kBF16: return WeightFormat::kBF16;
+    case DType::kBF16:
+    case DType::kF8E4M3: return WeightFormat::kBF16;  // a product with an f32 scale
     case DType::kQ4_0:
     case DType::kQ4_1:
     case DType::kQ4_K: return WeightFormat::kQ4;

@@ -25,7 +25,8 @@ namespace {
 TEST(Step, AllocatesNothing) {
   std::vector<std::int32_t> ids;
   for (std::int32_t i = 0; i < 40; ++i) ids.push_back(5 + i * 37 % 500);
-  for (const std::string name : {"llama", "qwen2", "qwen3", "mistral", "mixtral", "qwen3_moe"}) {
+  for (const std::string name : {"llama", "qwen2", "qwen3", "mistral", "mixtral", "qwen3_moe",
+                                 "deepseek_v2", "deepseek_v3"}) {
     TestRunner runner(QUERN_TEST_DATA "/models/" + name, "cpu_flash", kernels::PackMode::kKeep,
                       attention::KvType::kBF16);
     std::vector<float> logits(ids.size() * static_cast<size_t>(runner.vocab()));

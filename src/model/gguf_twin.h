@@ -60,11 +60,14 @@ class GgufTwin {
     u32("feed_forward_length", number("intermediate_size"));
     u32("attention.head_count", number("num_attention_heads"));
     u32("attention.head_count_kv", number("num_key_value_heads"));
-    u32("attention.key_length", head_dim());
-    u32("attention.value_length", head_dim());
+    if (!config_.contains("kv_lora_rank")) {
+      u32("attention.key_length", head_dim());
+      u32("attention.value_length", head_dim());
+    }
     writer_.f32(key("rope.freq_base"), config_.at("rope_theta"));
     writer_.f32(key("attention.layer_norm_rms_epsilon"), config_.at("rms_norm_eps"));
-    for (const char* name : {"num_experts", "num_local_experts"}) {
+    if (config_.contains("kv_lora_rank")) write_latent_keys(u32);
+    for (const char* name : {"num_experts", "num_local_experts", "n_routed_experts"}) {
       if (!config_.contains(name)) continue;
       u32("expert_count", number(name));
       u32("expert_used_count", number("num_experts_per_tok"));
@@ -72,6 +75,31 @@ class GgufTwin {
           number(config_.contains("moe_intermediate_size") ? "moe_intermediate_size"
                                                            : "intermediate_size"));
     }
+  }
+
+  // The older layout of latent attention: lengths of the heads' own keys and values.
+  template <typename U32>
+  void write_latent_keys(U32 u32) {
+    const auto key = [&](const char* name) { return architecture_ + "." + name; };
+    u32("attention.kv_lora_rank", number("kv_lora_rank"));
+    if (!config_.at("q_lora_rank").is_null()) u32("attention.q_lora_rank", number("q_lora_rank"));
+    u32("attention.key_length", number("qk_nope_head_dim") + number("qk_rope_head_dim"));
+    u32("attention.value_length", number("v_head_dim"));
+    u32("rope.dimension_count", number("qk_rope_head_dim"));
+    u32("leading_dense_block_count", number("first_k_dense_replace"));
+    u32("expert_shared_count", number("n_shared_experts"));
+    u32("expert_gating_func", config_.at("scoring_func") == "sigmoid" ? 2 : 1);
+    u32("expert_group_count", number("n_group"));
+    u32("expert_group_used_count", number("topk_group"));
+    writer_.f32(key("expert_weights_scale"), config_.at("routed_scaling_factor"));
+    writer_.key(key("expert_weights_norm"), 7,
+                config_.at("norm_topk_prob") ? "\1" : std::string(1, '\0'));
+    const auto& rope = config_.at("rope_scaling");
+    writer_.text(key("rope.scaling.type"), "yarn");
+    writer_.f32(key("rope.scaling.factor"), rope.at("factor"));
+    u32("rope.scaling.original_context_length", rope.at("original_max_position_embeddings"));
+    const double mscale_all_dim = rope.at("mscale_all_dim");
+    writer_.f32(key("rope.scaling.yarn_log_multiplier"), static_cast<float>(0.1 * mscale_all_dim));
   }
 
   void add_layer(std::int64_t index) {
@@ -88,10 +116,20 @@ class GgufTwin {
         {"attn_v.bias", "self_attn.v_proj.bias"},
         {"attn_q_norm.weight", "self_attn.q_norm.weight"},
         {"attn_k_norm.weight", "self_attn.k_norm.weight"},
+        {"attn_q_a.weight", "self_attn.q_a_proj.weight"},
+        {"attn_q_a_norm.weight", "self_attn.q_a_layernorm.weight"},
+        {"attn_q_b.weight", "self_attn.q_b_proj.weight"},
+        {"attn_kv_a_mqa.weight", "self_attn.kv_a_proj_with_mqa.weight"},
+        {"attn_kv_a_norm.weight", "self_attn.kv_a_layernorm.weight"},
+        {"attn_kv_b.weight", "self_attn.kv_b_proj.weight"},
         {"attn_output.weight", "self_attn.o_proj.weight"},
         {"ffn_gate.weight", "mlp.gate_proj.weight"},
         {"ffn_up.weight", "mlp.up_proj.weight"},
         {"ffn_down.weight", "mlp.down_proj.weight"},
+        {"ffn_gate_shexp.weight", "mlp.shared_experts.gate_proj.weight"},
+        {"ffn_up_shexp.weight", "mlp.shared_experts.up_proj.weight"},
+        {"ffn_down_shexp.weight", "mlp.shared_experts.down_proj.weight"},
+        {"exp_probs_b.bias", "mlp.gate.e_score_correction_bias"},
         {"ffn_gate_inp.weight", "mlp.gate.weight"},
         {"ffn_gate_inp.weight", "block_sparse_moe.gate.weight"}};
     for (const auto& [gguf, name] : names) {
@@ -160,8 +198,8 @@ class GgufTwin {
   void put(const std::string& name, const std::vector<std::uint64_t>& dims,
            const std::vector<float>& values) {
     constexpr std::uint32_t kF32 = 0, kQ8_0 = 8;
-    const bool quantised =
-        type_ == TwinType::kQ8_0 && dims.size() > 1 && !name.ends_with("ffn_gate_inp.weight");
+    const bool quantised = type_ == TwinType::kQ8_0 && dims.size() > 1 && dims[0] % 32 == 0 &&
+                           !name.ends_with("ffn_gate_inp.weight");
     std::string bytes;
     if (quantised) {
       for (size_t i = 0; i < values.size(); i += 32) bytes += q8_block(&values[i]);

@@ -21,10 +21,12 @@ struct Differences {
 
   float largest() const { return logits.back(); }
   float percentile(size_t percent) const { return logits[logits.size() * percent / 100]; }
-  float mean() const {
+  float mean() const { return mean_of_lowest(100); }
+  float mean_of_lowest(size_t percent) const {
     double sum = 0;
-    for (const float difference : logits) sum += difference;
-    return static_cast<float>(sum / static_cast<double>(logits.size()));
+    const size_t count = logits.size() * percent / 100;
+    for (size_t i = 0; i < count; ++i) sum += logits[i];
+    return static_cast<float>(sum / static_cast<double>(count));
   }
 };
 

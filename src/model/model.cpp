@@ -15,8 +15,9 @@ namespace quern::model {
 namespace {
 
 std::span<const Family> families() {
-  static const Family kFamilies[] = {llama_family(), mistral_family(), mixtral_family(),
-                                     qwen2_family(), qwen3_family(),   qwen3_moe_family()};
+  static const Family kFamilies[] = {llama_family(),   mistral_family(), mixtral_family(),
+                                     qwen2_family(),   qwen3_family(),   qwen3_moe_family(),
+                                     deepseek_family()};
   return kFamilies;
 }
 

@@ -34,6 +34,7 @@ struct LoadOptions {
   kernels::PackMode pack = kernels::PackMode::kKeep;
   std::int64_t max_tokens = 0;  // of one batch
   std::int64_t max_rows = 0;    // of logits in one batch
+  bool deterministic = false;   // --enable-deterministic-inference
   // Bytes of the checkpoint packed so far, and in all.
   std::function<void(std::int64_t done, std::int64_t total)> on_progress;
 };

@@ -19,6 +19,7 @@ struct RunOptions {
   int threads = 2;
   std::int64_t page_size = 0;                     // 0: the backend's choice
   std::function<void(ModelConfig&)> change = {};  // of what the file says
+  bool deterministic = false;
 };
 
 class TestRunner {
@@ -34,6 +35,7 @@ class TestRunner {
     options.pack = pack;
     options.max_tokens = kMaxTokens;
     options.max_rows = kMaxTokens;
+    options.deterministic = run.deterministic;
     model_ = family.load(metadata_, *weights, pool_, options);
     attention::NeedsOptions asked;
     asked.kv_type = kv;
@@ -77,6 +79,44 @@ class TestRunner {
       logits.insert(logits.end(), part.begin(), part.end());
     }
     return logits;
+  }
+
+  // One batch of parts of the same text, each a sequence of its own: `cached` tokens before it and
+  // then `count` new ones, whose logits come back.
+  using Cut = std::pair<std::int32_t, std::int32_t>;
+  std::vector<float> append_mixed(std::span<const std::int32_t> ids, std::span<const Cut> cuts) {
+    const std::span<const std::int32_t> pages = pages_;
+    const size_t share = pages.size() / cuts.size();
+    Batch batch;
+    for (size_t s = 0; s < cuts.size(); ++s) {
+      const auto [cached, count] = cuts[s];
+      const auto own = pages.subspan(s * share, share);
+      if (cached > 0) {
+        Batch before = batch_of(ids.first(static_cast<size_t>(cached)), 0);
+        before.sequences[0].pages = own;
+        std::vector<float> unused(before.token_ids.size() * static_cast<size_t>(vocab()));
+        forward(before, unused);
+      }
+      const auto begin = static_cast<std::int32_t>(batch.tokens());
+      for (std::int32_t i = 0; i < count; ++i) {
+        batch.token_ids.push_back(ids[static_cast<size_t>(cached + i)]);
+        batch.positions.push_back(cached + i);
+        batch.logit_rows.push_back(begin + i);
+      }
+      batch.sequences.push_back({begin, count, cached + count, own});
+    }
+    std::vector<float> logits(batch.token_ids.size() * static_cast<size_t>(vocab()));
+    forward(batch, logits);
+    return logits;
+  }
+  // The same rows out of the logits of the whole text.
+  static std::vector<float> rows_of(const std::vector<float>& all, std::span<const Cut> cuts,
+                                    std::int64_t vocab) {
+    std::vector<float> rows;
+    for (const auto& [cached, count] : cuts) {
+      rows.insert(rows.end(), all.begin() + cached * vocab, all.begin() + (cached + count) * vocab);
+    }
+    return rows;
   }
 
  private:

@@ -34,6 +34,14 @@ class WeightLoader {
   // `count` matrices in one tensor [count, outputs, k], each packed by itself. Throws: as matrix().
   std::vector<kernels::PackedMatrix> matrices(const std::string& name, std::int64_t count,
                                               std::int64_t outputs, std::int64_t k);
+  // For what is made of a tensor before it is packed: the tensor, the matrix that was made (packed
+  // as `mode()` says; without data in the pass that checks), and the end of the tensor's use.
+  // take() throws: kTensorMissing, kTensorShapeWrong; pack(): kOutOfMemory.
+  TensorView take(const std::string& name, const std::vector<std::int64_t>& shape);
+  kernels::PackedMatrix pack(const TensorView& matrix) { return pack(matrix, options_.pack); }
+  void finish(const TensorView& tensor);
+  kernels::PackMode mode() const { return options_.pack; }
+  bool checks() const { return pass_ == LoadPass::kCheck; }
   // A vector [count] as f32; zeros in the pass that checks. Throws: kTensorMissing,
   // kTensorShapeWrong.
   std::vector<float> vector(const std::string& name, std::int64_t count);
@@ -42,8 +50,6 @@ class WeightLoader {
 
  private:
   kernels::PackedMatrix pack(const TensorView& matrix, kernels::PackMode mode);
-  TensorView take(const std::string& name, const std::vector<std::int64_t>& shape);
-  void finish(const TensorView& tensor);
 
   const checkpoint::Weights& weights_;
   ThreadPool& pool_;

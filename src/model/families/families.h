@@ -5,6 +5,7 @@
 
 namespace quern::model {
 
+Family deepseek_family();
 Family llama_family();
 Family mistral_family();
 Family mixtral_family();

@@ -97,7 +97,9 @@ class Decoder final : public Model {
   std::int64_t decode_bytes() const override {
     std::int64_t bytes =
         weights_.head ? weight_bytes_ - weights_.embedding.data.size() : weight_bytes_;
-    for (const Layer& layer : weights_.layers) bytes -= layer.parts.feed_forward->idle_bytes();
+    for (const Layer& layer : weights_.layers) {
+      bytes -= layer.parts.attention->idle_bytes() + layer.parts.feed_forward->idle_bytes();
+    }
     return bytes;
   }
 
@@ -178,6 +180,13 @@ void check_decoder(const ModelConfig& config) {
     feature_not_served(config, "activation '" + config.activation + "'");
   }
   if (config.mlp_bias) feature_not_served(config, "feed-forward biases");
+  const WeightQuantization& stored = config.quantization;
+  if (!stored.method.empty() && stored.method != "fp8") {
+    feature_not_served(config, "weights stored as '" + stored.method + "'");
+  }
+  if (stored.method == "fp8" && stored.block_rows == 0) {
+    feature_not_served(config, "fp8 weights without a weight_block_size");
+  }
   for (const auto& [name, value] : {std::pair{"heads", config.heads},
                                     {"kv_heads", config.kv_heads},
                                     {"layers", config.layers},

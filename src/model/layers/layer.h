@@ -34,6 +34,8 @@ class Attention {
  public:
   virtual ~Attention() = default;
   virtual void forward(const Step& step, const float* x, float* out) = 0;
+  // Bytes of packed weights that a step of one token does not read.
+  virtual std::int64_t idle_bytes() const { return 0; }
 };
 
 class FeedForward {

@@ -1,8 +1,10 @@
 #include "model/layers/rope.h"
 
+#include <algorithm>
 #include <cmath>
 #include <iterator>
 #include <numbers>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/errors/model.h"
@@ -23,22 +25,71 @@ double llama3_frequency(double frequency, const RopeScaling& scaling) {
   return (1 - blend) * frequency / scaling.factor + blend * frequency;
 }
 
+// YaRN (arXiv 2309.00071): the pair, counted from 0, that turns `turns` times within the original
+// context.
+double yarn_pair(double turns, const ModelConfig& config) {
+  const double length = config.rope_scaling.original_context_length;
+  return static_cast<double>(config.rope_dim) * std::log(length / (turns * 2 * std::numbers::pi)) /
+         (2 * std::log(config.rope_theta));
+}
+
+// The frequency of pair `i`: kept up to the pair that turns beta_fast times, stretched from the one
+// that turns beta_slow times on, blended between.
+double yarn_frequency(double frequency, double i, const ModelConfig& config) {
+  const RopeScaling& scaling = config.rope_scaling;
+  double low = yarn_pair(scaling.beta_fast, config), high = yarn_pair(scaling.beta_slow, config);
+  if (scaling.truncate) low = std::floor(low), high = std::ceil(high);
+  low = std::max(low, 0.0);
+  high = std::min(high, static_cast<double>(config.rope_dim - 1));
+  if (low == high) high += 0.001;
+  const double stretched = std::clamp((i - low) / (high - low), 0.0, 1.0);
+  return frequency * (1 - stretched) + frequency / scaling.factor * stretched;
+}
+
+double yarn_mscale(double factor, double mscale) {
+  return factor <= 1 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0;
+}
+
+double attention_factor(const RopeScaling& scaling) {
+  if (scaling.type != "yarn") return 1.0;
+  if (scaling.attention_factor > 0) return scaling.attention_factor;
+  if (scaling.mscale > 0 && scaling.mscale_all_dim > 0) {
+    return yarn_mscale(scaling.factor, scaling.mscale) /
+           yarn_mscale(scaling.factor, scaling.mscale_all_dim);
+  }
+  return yarn_mscale(scaling.factor, 1.0);
+}
+
+bool complete(const ModelConfig& config) {
+  const RopeScaling& scaling = config.rope_scaling;
+  if (scaling.type == "none" || scaling.type == "default") return true;
+  if (scaling.factor <= 0) return false;
+  if (scaling.type == "yarn") {
+    return scaling.original_context_length > 0 && scaling.beta_fast > 0 && scaling.beta_slow > 0 &&
+           config.rope_theta > 1;
+  }
+  return scaling.type == "linear" ||
+         (scaling.original_context_length > 0 && scaling.low_freq_factor > 0 &&
+          scaling.high_freq_factor > scaling.low_freq_factor);
+}
+
 }  // namespace
+
+double latent_score_factor(const RopeScaling& scaling) {
+  if (scaling.type != "yarn" || scaling.mscale_all_dim <= 0) return 1.0;
+  const double mscale = yarn_mscale(scaling.factor, scaling.mscale_all_dim);
+  return mscale * mscale;
+}
 
 void Rope::check(const ModelConfig& config) {
   const RopeScaling& scaling = config.rope_scaling;
-  const bool plain = scaling.type == "none" || scaling.type == "default";
-  if (!plain && scaling.type != "linear" && scaling.type != "llama3") {
+  static constexpr std::string_view kServed[] = {"none", "default", "linear", "llama3", "yarn"};
+  if (std::ranges::find(kServed, scaling.type) == std::end(kServed)) {
     throw Error(errors::kModelFeatureNotServed, {{"architecture", config.architecture},
                                                  {"feature", "rope scaling '" + scaling.type + "'"},
                                                  {"origin", config.origin}});
   }
-  const bool complete =
-      plain ||
-      (scaling.factor > 0 && (scaling.type == "linear" ||
-                              (scaling.original_context_length > 0 && scaling.low_freq_factor > 0 &&
-                               scaling.high_freq_factor > scaling.low_freq_factor)));
-  if (!complete) {
+  if (!complete(config)) {
     throw Error(errors::kModelConfigMismatch,
                 {{"what", "rope scaling '" + scaling.type + "' lacks a factor or its bounds"},
                  {"origin", config.origin}});
@@ -46,7 +97,8 @@ void Rope::check(const ModelConfig& config) {
 }
 
 Rope::Rope(const ModelConfig& config, std::span<const float> factors)
-    : interleaved_(config.rope_interleaved) {
+    : interleaved_(config.rope_interleaved),
+      attention_factor_(static_cast<float>(attention_factor(config.rope_scaling))) {
   check(config);
   const std::int64_t pairs = config.rope_dim / 2;
   if (!factors.empty() && std::ssize(factors) != pairs) {
@@ -62,6 +114,9 @@ Rope::Rope(const ModelConfig& config, std::span<const float> factors)
     if (config.rope_scaling.type == "llama3") {
       frequency = llama3_frequency(frequency, config.rope_scaling);
     }
+    if (config.rope_scaling.type == "yarn") {
+      frequency = yarn_frequency(frequency, static_cast<double>(i), config);
+    }
     if (!factors.empty()) frequency /= factors[static_cast<size_t>(i)];
     frequencies_.push_back(static_cast<float>(frequency));
   }
@@ -74,8 +129,8 @@ void Rope::plan(std::span<const std::int32_t> positions) {
   for (size_t t = 0; t < positions.size(); ++t) {
     for (size_t i = 0; i < pairs; ++i) {
       const float angle = static_cast<float>(positions[t]) * frequencies_[i];
-      cosine_[t * pairs + i] = std::cos(angle);
-      sine_[t * pairs + i] = std::sin(angle);
+      cosine_[t * pairs + i] = std::cos(angle) * attention_factor_;
+      sine_[t * pairs + i] = std::sin(angle) * attention_factor_;
     }
   }
 }

@@ -13,7 +13,7 @@ namespace quern::model {
 class Rope {
  public:
   // `factors` [rope_dim/2] divides each frequency (GGUF's rope_freqs.weight); empty: none.
-  // Throws: kModelFeatureNotServed for a scaling other than none, default, linear and llama3.
+  // Throws: kModelFeatureNotServed for a scaling other than none, default, linear, llama3 and yarn.
   Rope(const ModelConfig& config, std::span<const float> factors);
 
   // Throws: as the constructor; for checks before weights are read.
@@ -27,8 +27,13 @@ class Rope {
 
  private:
   bool interleaved_;
+  float attention_factor_;            // of cosines and sines
   std::vector<float> frequencies_;    // [rope_dim/2]
   std::vector<float> cosine_, sine_;  // [tokens, rope_dim/2]
 };
+
+// What the scaling multiplies the scores of latent attention with, beside 1/√dim: the squared
+// mscale of all dims in YaRN, as DeepSeek's models have it; else 1.
+double latent_score_factor(const RopeScaling& scaling);
 
 }  // namespace quern::model

@@ -38,9 +38,9 @@ class Workspace {
   // For batches of at most `max_tokens` tokens and `max_rows` rows of logits.
   Workspace(ThreadPool& pool, std::int64_t max_tokens, std::int64_t max_rows);
 
-  // By a part that is being made: the scratch of its largest batch, and the longest row that it
-  // gives to matmul().
-  void reserve(const Scratch& counted, std::int64_t k);
+  // By a part that is being made: the scratch of its largest batch, the longest row that it gives
+  // to matmul(), and the most of them where there may be more than tokens in a batch.
+  void reserve(const Scratch& counted, std::int64_t k, std::int64_t rows = 0);
   // Once, when all parts are made. Throws: kOutOfMemory.
   void allocate();
 
@@ -63,7 +63,8 @@ class Workspace {
  private:
   ThreadPool& pool_;
   const kernels::Ops& ops_;
-  std::int64_t max_tokens_, max_rows_;
+  std::int64_t max_tokens_;
+  std::int64_t max_rows_;  // of matmul()
   std::int64_t scratch_bytes_ = 0, max_k_ = 0;
   kernels::AlignedBuffer area_;
   std::optional<kernels::Matmul> matmul_;
