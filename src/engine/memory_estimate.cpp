@@ -150,6 +150,11 @@ std::int64_t heads_of_rank(std::int64_t heads, std::int64_t tp) {
   return std::max<std::int64_t>(1, (heads + tp - 1) / tp);
 }
 
+// quern's own kernels multiply no FP8: such weights become bf16 when they are packed.
+bool widened(const ModelConfig& config, const attention::Hardware& hardware) {
+  return hardware.gpus == 0 && config.quantization.method == "fp8";
+}
+
 std::string weight_type(const ModelConfig& config) {
   const std::string dtype(name_of(config.dtype));
   const WeightQuantization& stored = config.quantization;
@@ -180,8 +185,7 @@ std::int64_t weight_bytes(const ModelConfig& c, const Parameters& parameters) {
   const double plain = wide(row_bytes(c.dtype, 1));
   const WeightQuantization& stored = c.quantization;
   if (stored.bits == 0) return narrow(wide(parameters.total) * plain);
-  const double experts =
-      wide(c.moe_layers()) * wide(c.experts) * feed_forward(c, c.moe_inter);
+  const double experts = wide(c.moe_layers()) * wide(c.experts) * feed_forward(c, c.moe_inter);
   const double embedding = wide(c.vocab) * wide(c.hidden) * (c.tied_embeddings ? 1 : 2);
   const double quantized = stored.only_experts ? experts : wide(parameters.total) - embedding;
   return narrow(quantized * stored.bits / 8 + (wide(parameters.total) - quantized) * plain);
@@ -219,6 +223,11 @@ MemoryEstimate estimate_memory(const ModelConfig& config, const attention::Hardw
   made.stored_weights = stored > 0;
   made.weight_bytes = stored > 0 ? stored : weight_bytes(config, made.parameters);
   made.weight_type = weight_type(config);
+  if (widened(config, hardware)) {
+    made.stored_weights = false;
+    made.weight_bytes = narrow(wide(made.parameters.total) * wide(row_bytes(config.dtype, 1)));
+    made.weight_type = fmt::format("fp8, as {} in memory", name_of(config.dtype));
+  }
   made.kv_type = type == attention::KvType::kAuto ? "bf16" : attention::name_of(type);
   made.tp = std::max<std::int64_t>(1, tp);
   made.kv_bytes_per_token = kv_bytes_per_token(config, type, made.tp);

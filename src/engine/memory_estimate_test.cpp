@@ -130,6 +130,20 @@ TEST(MemoryEstimate, PrefersTheSizeOfTheFiles) {
   EXPECT_EQ(made.weight_bytes, 5'000'000'000);
 }
 
+// FP8 weights keep their size on a GPU and become bf16 here, whatever their files' size.
+TEST(MemoryEstimate, CountsFp8AsItStandsInMemory) {
+  const ModelConfig config = config_of("DeepSeek-V3");
+  const MemoryEstimate here =
+      estimate_memory(config, hardware_named("avx2"), KvType::kAuto, 1, 0, 688'000'000'000);
+  EXPECT_FALSE(here.stored_weights);
+  EXPECT_NEAR(static_cast<double>(here.weight_bytes) / 1e9, 1342, 10);
+  EXPECT_EQ(here.weight_type, "fp8, as BF16 in memory");
+  const MemoryEstimate there =
+      estimate_memory(config, hardware_named("h200"), KvType::kAuto, 1, 0, 688'000'000'000);
+  EXPECT_EQ(there.weight_bytes, 688'000'000'000);
+  EXPECT_EQ(there.weight_type, "fp8");
+}
+
 TEST(MemoryEstimate, KnowsNoSizeOfAnUnknownDevice) {
   attention::Hardware hardware;
   hardware.gpus = 1;

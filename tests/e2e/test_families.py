@@ -26,7 +26,9 @@ def cache(work):
     return home
 
 
-@pytest.mark.parametrize("name", ["llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe"])
+@pytest.mark.parametrize("name", ["deepseek_v2", "deepseek_v2_grouped", "deepseek_v3",
+                                  "deepseek_v3_mtp", "llama", "mistral", "mixtral", "qwen2",
+                                  "qwen3", "qwen3_moe"])
 @pytest.mark.parametrize("backend", ["cpu_flash", "torch_native"])
 def test_families_continue_as_their_authors(start, cache, name, backend):
     server = start(f"tests/{name}", "--dtype", "float32", "--attention-backend", backend,
