@@ -55,17 +55,18 @@ TEST(DeepSeek, Float32MeetsTheGoldensBothWays) {
 }
 
 // As with other experts, a nearly tied choice may turn with the rounding, and that token's logits
-// then differ by far more (experts_test.cpp): one of the 28 stored positions may, which is less
-// than 5 % of the logits, and two of the 224 steps.
+// then differ by far more (experts_test.cpp): of the 28 stored positions two may, which is less
+// than 10 % of the logits, and four of the 224 steps, as in the reference's own bfloat16. All the
+// others stay within its figures.
 TEST(DeepSeek, Bfloat16StaysWithinTheMeasuredTolerance) {
   for (const Bfloat16Case& c : kCases) {
     const GoldenArrays golden(kModels + c.name + "/golden.safetensors");
     for (const std::string& backend : kBackends) {
       TestRunner runner(kModels + c.name, backend, PackMode::kKeep, KvType::kBF16);
       const auto all = compare_all(runner, golden, "", c.p99);
-      EXPECT_LT(all.mean_of_lowest(95), 2 * c.mean) << c.name << " " << backend;
-      EXPECT_LT(all.percentile(95), 3 * c.p99) << c.name << " " << backend;
-      EXPECT_LE(all.wide_unequal, 2) << c.name << " " << backend;
+      EXPECT_LT(all.mean_of_lowest(90), c.mean) << c.name << " " << backend;
+      EXPECT_LT(all.percentile(90), c.p99) << c.name << " " << backend;
+      EXPECT_LE(all.wide_unequal, 4) << c.name << " " << backend;
     }
   }
 }
