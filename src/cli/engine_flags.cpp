@@ -15,7 +15,8 @@ void add_backends(Flags flags, Options* o) {
              "Attention backend for the tokens after a prompt; without it --attention-backend",
              "NAME");
   flags.on("--enable-deterministic-inference", &e.enable_deterministic_inference,
-           "Only backends that give the same bits in every batch; quern's own always do");
+           "Only backends that give the same bits in every batch; quern's own do, "
+           "latent attention by running absorbed alone");
   flags.integer("--tp,--tp-size,--tensor-parallel-size", &e.tp, 1, 1024,
                 "Ranks that share the heads, for checks and estimates", "1");
   flags.text("--simulate-hardware", &e.simulate_hardware,

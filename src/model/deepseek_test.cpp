@@ -73,31 +73,40 @@ TEST(DeepSeek, Bfloat16StaysWithinTheMeasuredTolerance) {
 
 // One prefill, chunks, decode alone, and the first hundred cached: rows of the fault table that
 // tell of score scales that one of the ways missed.
-TEST(DeepSeek, EveryCutOfATextGivesTheSameLogits) {
-  for (const Bfloat16Case& c : kCases) {
-    const auto ids = prompt_of(c.name);
-    ASSERT_EQ(ids.size(), 130u);
-    for (const std::string& backend : kBackends) {
-      const auto logits_of = [&](std::int32_t chunk, std::int64_t page_size, bool deterministic) {
-        TestRunner runner(kModels + c.name, backend, PackMode::kF32, KvType::kF32,
-                          {.page_size = page_size, .deterministic = deterministic});
-        auto logits = runner.append(std::span(ids).first(100), 0, chunk);
-        const auto rest = runner.append(std::span(ids).subspan(100), 100, chunk);
-        logits.insert(logits.end(), rest.begin(), rest.end());
-        return logits;
-      };
-      const auto expected = logits_of(256, 16, true);
-      for (const auto& [chunk, page_size, deterministic] : {std::tuple{256, 64, false},
-                                                            {16, 16, false},
-                                                            {33, 32, false},
-                                                            {64, 128, false},
-                                                            {1, 64, false},
-                                                            {33, 64, true}}) {
-        const auto logits = logits_of(chunk, page_size, deterministic);
-        EXPECT_LT(most_between(logits, expected), 2e-4f) << c.name << backend << chunk;
-      }
+void expect_same_for_every_cut(const std::string& name,
+                               const std::function<void(ModelConfig&)>& change) {
+  const auto ids = prompt_of(name);
+  ASSERT_EQ(ids.size(), 130u);
+  for (const std::string& backend : kBackends) {
+    const auto logits_of = [&](std::int32_t chunk, std::int64_t page_size, bool deterministic) {
+      TestRunner runner(kModels + name, backend, PackMode::kF32, KvType::kF32,
+                        {.page_size = page_size, .change = change, .deterministic = deterministic});
+      auto logits = runner.append(std::span(ids).first(100), 0, chunk);
+      const auto rest = runner.append(std::span(ids).subspan(100), 100, chunk);
+      logits.insert(logits.end(), rest.begin(), rest.end());
+      return logits;
+    };
+    const auto expected = logits_of(256, 16, true);
+    for (const auto& [chunk, page_size, deterministic] : {std::tuple{256, 64, false},
+                                                          {16, 16, false},
+                                                          {33, 32, false},
+                                                          {64, 128, false},
+                                                          {1, 64, false},
+                                                          {33, 64, true}}) {
+      const auto logits = logits_of(chunk, page_size, deterministic);
+      EXPECT_LT(most_between(logits, expected), 2e-4f) << name << backend << chunk;
     }
   }
+}
+
+TEST(DeepSeek, EveryCutOfATextGivesTheSameLogits) {
+  for (const Bfloat16Case& c : kCases) expect_same_for_every_cut(c.name, {});
+  // Without YaRN, and with mscales that differ from those that the file has.
+  expect_same_for_every_cut("deepseek_v3", [](ModelConfig& config) { config.rope_scaling = {}; });
+  expect_same_for_every_cut("deepseek_v3", [](ModelConfig& config) {
+    config.rope_scaling.mscale = 0.3;
+    config.rope_scaling.mscale_all_dim = 1.7;
+  });
 }
 
 TEST(DeepSeek, DeterministicBitsDependOnNothing) {
