@@ -94,8 +94,22 @@ class Bench:
 
         return self.measure(command, read)
 
+    def cases_of_contexts(self):
+        """Prompts of each length, and decode after as many tokens."""
+        for n in self.options.contexts.split(","):
+            yield (f"prefill {n}",
+                   lambda n=n: self.quern("prefill_tokens_per_s", "--prefill", n, "--decode", "1"),
+                   lambda flash, n=n: self.llama_bench(flash, "-p", n, "-n", "0"))
+            yield (f"decode at {n}",
+                   lambda n=n: self.quern("decode_tokens_per_s", "--depth", str(int(n) - 1),
+                                          "--prefill", "1", "--decode", "32"),
+                   lambda flash, n=n: self.llama_bench(flash, "-p", "0", "-n", "32", "-d", n))
+
     def cases(self):
         """(name, quern's run, llama.cpp's run with a word for flash attention)"""
+        if self.options.contexts:
+            yield from self.cases_of_contexts()
+            return
         prefill, decode = "prefill_tokens_per_s", "decode_tokens_per_s"
         for n in ("512", "2048"):
             yield (f"prefill {n}", lambda n=n: self.quern(prefill, "--prefill", n, "--decode", "1"),
@@ -138,6 +152,8 @@ def main():
     parser.add_argument("--wait", type=float, default=60, help="most seconds to wait for calm")
     parser.add_argument("--tries", type=int, default=3, help="most runs for a calm one")
     parser.add_argument("--only", help="names of cases, with commas between; without it all")
+    parser.add_argument("--contexts",
+                        help="lengths, e.g. 512,4096: prefill and decode at each instead")
     parser.add_argument("--json", help="file for every single figure")
     bench = Bench(parser.parse_args())
     figures = {}
