@@ -49,6 +49,9 @@ TINY = {"hidden_size": 192, "intermediate_size": 320, "moe_intermediate_size": 1
         "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 4,
         "kv_lora_rank": 64, "q_lora_rank": 96, "qk_nope_head_dim": 32, "qk_rope_head_dim": 16,
         "v_head_dim": 32, "num_experts_per_tok": 2, "max_position_embeddings": 4096}
+# The real dims of latent rows and heads, which accelerators' backends ask for, and little else.
+REAL_HEADS = {**TINY, "num_attention_heads": 16, "num_key_value_heads": 16, "kv_lora_rank": 512,
+              "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128}
 LLAMA = {**COMMON, "architectures": ["LlamaForCausalLM"], "model_type": "llama",
          "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 4,
          "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 64,
@@ -59,6 +62,7 @@ MODELS = {
                                                                  "mscale_all_dim": 1.0}},
     "deepseek-tiny": {**DEEPSEEK, **TINY},
     "deepseek-v3-tiny": {**DEEPSEEK, **TINY, **SIGMOID},
+    "deepseek-real-heads": {**DEEPSEEK, **REAL_HEADS},
     "llama-4-layers": LLAMA,
     "llama-1.5b": {**LLAMA, "num_hidden_layers": 24},
 }

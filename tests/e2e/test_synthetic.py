@@ -72,6 +72,42 @@ def test_one_way_of_latent_attention_gives_the_same(continuation, model):
     assert continuation(model, "folder", *flags) == expected
 
 
+# What SGLang's backends of latent attention promise, run here on the portable kernels.
+CONTRACTS = [("h100", "flashmla", None, 64), ("b200", "cutlass_mla", None, 128),
+             ("b200", "trtllm_mla", None, 64), ("b200", "trtllm_mla", "fp8_e4m3", 64),
+             ("b200", "tokenspeed_mla", "fp8_e4m3", 64), ("b200", "cutedsl_mla", None, 64),
+             ("h100", "fa3", None, 1), ("h100", "flashinfer", None, 1), ("h100", "triton", None, 1)]
+
+
+@pytest.mark.parametrize("machine, backend, kv_type, page_size", CONTRACTS)
+def test_simulated_contracts_continue_as_torch_native(start, made, continuation, machine, backend,
+                                                      kv_type, page_size):
+    model = "deepseek-real-heads"
+    kv_flags = ("--dtype", "float32", "--kv-cache-dtype", kv_type or "bf16")
+    flags = ("--simulate-hardware", machine, "--attention-backend", backend, *kv_flags)
+    expected = continuation(model, "folder", "--attention-backend", "torch_native", *kv_flags)
+    assert continuation(model, "folder", *flags) == expected
+    server = start(made(model, "folder"), *flags)
+    info = server.info()
+    assert server.stop() == 0
+    assert info["attention_backend"] == backend
+    assert info["page_size"] == page_size
+    # 576 values a token in each of two layers
+    assert info["kv_bytes_per_token"] == 2 * 576 * (1 if kv_type else 2)
+
+
+@pytest.mark.parametrize("machine, prefill, decode", [
+    ("h100", "fa3", "flashmla"), ("b200", "trtllm_mla", "cutedsl_mla"),
+    (None, "torch_native", "cpu_flash")])
+def test_halves_of_two_backends_continue_as_torch_native(continuation, machine, prefill, decode):
+    model, types = "deepseek-real-heads", ("--dtype", "float32", "--kv-cache-dtype", "bf16")
+    flags = ("--prefill-attention-backend", prefill, "--decode-attention-backend", decode, *types)
+    if machine:
+        flags += ("--simulate-hardware", machine)
+    expected = continuation(model, "folder", "--attention-backend", "torch_native", *types)
+    assert continuation(model, "folder", *flags) == expected
+
+
 def test_fp8_without_its_scales_is_refused_before_loading(made, work):
     source, broken = made("deepseek-v3-tiny", "fp8"), work / "no-scales"
     broken.mkdir()
