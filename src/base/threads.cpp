@@ -36,7 +36,7 @@ void pin(int thread, int threads) {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
-  if (CPU_COUNT(&allowed) != threads || usable_cpus() != threads) return;
+  if (CPU_COUNT(&allowed) != threads) return;
   int number = 0;
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
     if (!CPU_ISSET(cpu, &allowed) || number++ != thread) continue;
@@ -59,8 +59,9 @@ constexpr std::uint64_t ticket(std::uint32_t loop, std::uint32_t chunk) {
 ThreadPool::ThreadPool(int threads)
     : threads_(std::max(1, threads)), spins_(threads_ > usable_cpus() ? kSpinsCrowded : kSpins) {
   ticket_.store(ticket(0, kClosed));
+  const bool pinned = usable_cpus() == threads_;
   for (int thread = 1; thread < threads_; ++thread) {
-    workers_.emplace_back([this, thread] { work(thread); });
+    workers_.emplace_back([this, thread, pinned] { work(thread, pinned); });
   }
 }
 
@@ -119,8 +120,8 @@ void ThreadPool::take_chunks(int thread) {
   }
 }
 
-void ThreadPool::work(int thread) {
-  pin(thread, threads_);
+void ThreadPool::work(int thread, bool pinned) {
+  if (pinned) pin(thread, threads_);
   std::uint32_t seen = 0;
   while (true) {
     int spins = 0;

@@ -47,7 +47,7 @@ class ThreadPool {
 
   void run_loop(std::int64_t count, std::int64_t grain, void* context, Call call);
   void take_chunks(int thread);
-  void work(int thread);
+  void work(int thread, bool pinned);
 
   const int threads_;
   const int spins_;  // of a wait, before the processor is given to somebody else
