@@ -17,7 +17,7 @@ FIELDS = [  # what is added to a good request, status, field at fault
     ({"max_tokens": 1.5}, 400, "max_tokens"), ({"max_completion_tokens": 0}, 400,
                                                "max_completion_tokens"),
     ({"model": "other"}, 404, "model"), ({"model": 5}, 400, "model"),
-    ({"stream": "yes"}, 400, "stream"), ({"tools": [{}]}, 400, "tools"),
+    ({"stream": "yes"}, 400, "stream"), ({"tools": "x"}, 400, "tools"),
     ({"tool_choice": "required"}, 400, "tool_choice"),
     ({"response_format": {"type": "json_object"}}, 400, "response_format"),
     ({"logit_bias": {"999999": 5}}, 400, "logit_bias"), ({"presence_penalty": 1}, 400,
