@@ -11,13 +11,14 @@ namespace {
 std::atomic<std::int64_t> allocations{0};
 }
 
-void* operator new(std::size_t bytes) {
+// Inlined, they would look to the compiler like memory of one kind freed as another.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
   ++allocations;
   if (void* memory = std::malloc(bytes)) return memory;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace quern::model {
 namespace {
