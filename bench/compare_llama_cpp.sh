@@ -3,13 +3,14 @@
 # interleaved rounds, with two threads and equal token counts (how: bench/compare.py).
 #
 # llama.cpp is built from the PyPI source package llama-cpp-python (its vendor/llama.cpp), Release
-# with GGML_NATIVE, in build/llama.cpp below this project: once, then it is kept.
+# with GGML_NATIVE (or for AVX2 alone), in build/llama.cpp below this project: once, then it is kept.
 #
 # Usage: bench/compare_llama_cpp.sh [MODEL.gguf [flags of compare.py]]
 #   QUERN=build/release/quern   the program to measure
 #   ROUNDS=3 THREADS=2          rounds (two minutes each on a calm machine), threads of both
 #   JSON=FILE                   every single figure
 #   TYPE=Q8_0                   the model requantised to this type first, by llama-quantize
+#   ISA=avx2                    both without AVX-512: a llama.cpp built for AVX2, QUERN_ISA=avx2
 #   BUILD_ONLY=1                stops once llama.cpp is built
 set -euo pipefail
 
@@ -17,7 +18,16 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 version=0.3.36
 scratch=$root/build/llama.cpp
 source=$scratch/llama_cpp_python-$version/vendor/llama.cpp
-programs=$scratch/build/bin
+isa=${ISA:-native}
+build=$scratch/build
+case $isa in
+  native) options=(-DGGML_NATIVE=ON) ;;
+  avx2) options=(-DGGML_NATIVE=OFF -DGGML_AVX2=ON -DGGML_FMA=ON -DGGML_F16C=ON -DGGML_BMI2=ON)
+        build+=-avx2
+        export QUERN_ISA=avx2 ;;
+  *) echo "ISA is avx2, or empty for all that this processor has" >&2; exit 2 ;;
+esac
+programs=$build/bin
 quern=${QUERN:-$root/build/release/quern}
 model=${1:-${QUERN_DEFAULT_MODEL:-${XDG_CACHE_HOME:-$HOME/.cache}/quern/models/SmolLM2-135M-Instruct.Q4_1.gguf}}
 
@@ -33,12 +43,12 @@ build_llama_cpp() {
       --dest "$scratch" "llama-cpp-python==$version"
     tar -xzf "$scratch/llama_cpp_python-$version.tar.gz" -C "$scratch"
   fi
-  say "building llama.cpp; this takes many minutes (log: ${scratch#"$root"/}/build.log)"
+  say "building llama.cpp; this takes many minutes (log: ${build#"$root"/}.log)"
   {
-    nice -n 19 cmake -S "$source" -B "$scratch/build" -DCMAKE_BUILD_TYPE=Release \
-      -DGGML_NATIVE=ON -DBUILD_SHARED_LIBS=OFF -DLLAMA_CURL=OFF
-    nice -n 19 cmake --build "$scratch/build" -j 2 --target llama-bench llama-batched-bench llama-quantize
-  } > "$scratch/build.log" 2>&1 || { tail -n 20 "$scratch/build.log" >&2; exit 1; }
+    nice -n 19 cmake -S "$source" -B "$build" -DCMAKE_BUILD_TYPE=Release "${options[@]}" \
+      -DBUILD_SHARED_LIBS=OFF -DLLAMA_CURL=OFF
+    nice -n 19 cmake --build "$build" -j 2 --target llama-bench llama-batched-bench llama-quantize
+  } > "$build.log" 2>&1 || { tail -n 20 "$build.log" >&2; exit 1; }
 }
 
 [[ -f $model ]] || { say "no model at $model: make model fetches the default one"; exit 1; }
