@@ -18,6 +18,7 @@
 #include "engine/startup.h"
 #include "kernels/aligned_buffer.h"
 #include "scheduler/scheduler.h"
+#include "text/detokenizer.h"
 
 namespace quern {
 namespace engine {
@@ -27,6 +28,7 @@ namespace {
 struct Active {
   SamplingParams sampling;
   EventSink sink;
+  text::Detokenizer detokenizer;
   OutputStream output;
   std::uint64_t seed = 0;
   std::int64_t prompt_tokens = 0;
@@ -125,7 +127,8 @@ class EngineImpl final : public Engine {
     if (request.prompt) {
       ids = loaded_.tokenizer->encode(*request.prompt, true);
     } else if (request.messages) {
-      ids = loaded_.tokenizer->encode(loaded_.chat_template->render(*request.messages, request.chat));
+      ids =
+          loaded_.tokenizer->encode(loaded_.chat_template->render(*request.messages, request.chat));
     } else {
       ids = *request.token_ids;
       check_ids(ids);
@@ -225,12 +228,19 @@ class EngineImpl final : public Engine {
     const std::int64_t asked = command.sampling.max_tokens;
     const std::uint64_t seed = command.sampling.seed.value_or(seed_ + command.id);
     OutputStream output(command.sampling.stop);
-    active_.emplace(command.id, Active{.sampling = std::move(command.sampling),
-                                       .sink = std::move(command.sink),
-                                       .output = std::move(output),
-                                       .seed = seed,
-                                       .prompt_tokens = length,
-                                       .max_tokens = asked < 0 ? room : std::min(asked, room)});
+    const auto writes = [&](std::int32_t token) {
+      return !loaded_.tokenizer->bytes(token).empty();
+    };
+    text::DecodeOptions decoding;
+    decoding.begins = std::none_of(command.tokens.rbegin(), command.tokens.rend(), writes);
+    active_.emplace(command.id,
+                    Active{.sampling = std::move(command.sampling),
+                           .sink = std::move(command.sink),
+                           .detokenizer = text::Detokenizer(*loaded_.tokenizer, decoding),
+                           .output = std::move(output),
+                           .seed = seed,
+                           .prompt_tokens = length,
+                           .max_tokens = asked < 0 ? room : std::min(asked, room)});
     prompt_tokens_ += length;
     scheduler_.add(command.id, std::move(command.tokens));
   }
@@ -258,7 +268,7 @@ class EngineImpl final : public Engine {
     const bool ends = ends_sequence(request.sampling, *token);
     TokenEvent event;
     event.token_ids = {*token};
-    if (!ends) event.text = request.output.push(loaded_.tokenizer->bytes(*token));
+    if (!ends) event.text = request.output.push(request.detokenizer.push(*token));
     if (ends || request.output.stopped()) {
       finish(id, FinishReason::kStop, std::move(event));
     } else if (request.completion_tokens >= request.max_tokens) {
@@ -287,7 +297,7 @@ class EngineImpl final : public Engine {
   void finish(RequestId id, FinishReason reason, TokenEvent event = {}) {
     auto node = active_.extract(id);
     Active& request = node.mapped();
-    event.text += request.output.flush();
+    event.text += request.output.flush(request.detokenizer.flush());
     event.matched_stop = request.output.matched_stop();
     // The held text may end in a stop string that only the last bytes completed.
     event.finish_reason =

@@ -7,15 +7,15 @@ namespace quern::engine {
 
 OutputStream::OutputStream(std::vector<std::string> stop) : stop_(std::move(stop)) {}
 
-std::string OutputStream::push(std::string_view bytes) {
+std::string OutputStream::push(std::string_view text) {
   if (stopped()) return {};
-  held_ += detokenizer_.push(bytes);
+  held_ += text;
   return release(false);
 }
 
-std::string OutputStream::flush() {
+std::string OutputStream::flush(std::string_view text) {
   if (stopped()) return {};
-  held_ += detokenizer_.flush();
+  held_ += text;
   return release(true);
 }
 

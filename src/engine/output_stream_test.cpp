@@ -64,12 +64,11 @@ TEST(OutputStream, TheEarliestMatchWins) {
   EXPECT_EQ(feed("abcdef", {"bcd", "bc"}, 1).text, "a");
 }
 
-TEST(OutputStream, GivesWholeCharacters) {
-  OutputStream stream({});
-  EXPECT_EQ(stream.push("\xE6\xBC"), "");
-  EXPECT_EQ(stream.push("\xA2!"), "漢!");
-  EXPECT_EQ(stream.push("\xF0\x9F"), "");
-  EXPECT_EQ(stream.flush(), "\xEF\xBF\xBD");
+TEST(OutputStream, LooksForStopsInTheLastTextToo) {
+  OutputStream stream({"END"});
+  EXPECT_EQ(stream.push("abE"), "ab");
+  EXPECT_EQ(stream.flush("NDx"), "");
+  EXPECT_EQ(stream.matched_stop(), "END");
 }
 
 }  // namespace

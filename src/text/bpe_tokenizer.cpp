@@ -37,6 +37,11 @@ BpeTokenizer::BpeTokenizer(TokenizerSpec spec)
   }
 }
 
+TokenText BpeTokenizer::text(std::int32_t id) const {
+  const std::string_view bytes = is_control(id) ? vocabulary_.text(id) : vocabulary_.bytes(id);
+  return {bytes, bytes, vocabulary_.kind(id) != TokenKind::kNone};
+}
+
 std::vector<std::int32_t> BpeTokenizer::encode(std::span<const PromptPiece> pieces) const {
   std::string text;
   std::vector<Span> trusted;

@@ -26,7 +26,7 @@ class BpeTokenizer : public Tokenizer {
   // Bytes that are not UTF-8 end a word and are encoded as they are; bytes that the vocabulary has
   // no token for are left out.
   std::vector<std::int32_t> encode(std::span<const PromptPiece> pieces) const override;
-  std::string_view bytes(std::int32_t id) const override { return vocabulary_.bytes(id); }
+  TokenText text(std::int32_t id) const override;
   bool is_control(std::int32_t id) const override {
     return vocabulary_.kind(id) == TokenKind::kControl;
   }

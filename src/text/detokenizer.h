@@ -1,22 +1,35 @@
-// Incremental detokenizer: bytes in, whole characters out. It holds back at most the three bytes of
-// an unfinished character, and gives U+FFFD for each maximal sequence that cannot become one, so
-// that joined pushes and the flush equal decode() of all ids. One thread.
+// Incremental detokenizer: token ids in, whole characters out, by the tokenizer's rules of
+// decoding. Joined pushes and the flush equal decode() of all ids. One thread.
 #pragma once
 
+#include <cstdint>
 #include <string>
-#include <string_view>
+
+#include "text/tokenizer.h"
+#include "text/utf8_decoder.h"
 
 namespace quern::text {
 
 class Detokenizer {
  public:
-  // Whole characters that `bytes` completes; valid UTF-8.
-  std::string push(std::string_view bytes);
-  // What is still held back, as U+FFFD; "" if nothing is.
+  // Requires: the tokenizer outlives this object.
+  explicit Detokenizer(const Tokenizer& tokenizer, DecodeOptions options = {});
+
+  // The text that the token completes; valid UTF-8.
+  std::string push(std::int32_t id);
+  // What is still held back, a cut character as U+FFFD.
   std::string flush();
 
  private:
-  std::string pending_;
+  std::string strip(std::string text);
+
+  const Tokenizer* tokenizer_;
+  DecodeOptions options_;
+  DecodeRules rules_;
+  Utf8Decoder decoder_;
+  bool first_;                // the next token is the first of the text
+  std::int32_t strip_begin_;  // how many characters may still be taken off the beginning
+  std::string held_;          // characters that are taken off if the text ends here
 };
 
 }  // namespace quern::text

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "text/utf8.h"
@@ -11,118 +10,103 @@
 namespace quern::text {
 namespace {
 
-using namespace std::string_literals;
-const std::string kR(kReplacement);
+using Ids = std::vector<std::int32_t>;
 
-// Bytes, and what a decoder that replaces each maximal bad sequence makes of them.
-const std::vector<std::pair<std::string, std::string>> kCases = {
-    {"", ""},
-    {"plain", "plain"},
-    {"a\0b"s, "a\0b"s},
-    {"é潮🙂", "é潮🙂"},
-    {"\xEF\xBF\xBD", kR},
-    {"\xEF\xBB\xBFx", "\xEF\xBB\xBFx"},
-    {"\x80", kR},
-    {"a\x80\xBF z", "a" + kR + kR + " z"},
-    {"\xC0\xAF", kR + kR},  // overlong "/"
-    {"\xC1\xBF", kR + kR},
-    {"\xE0\x80\xAF", kR + kR + kR},  // overlong, three bytes
-    {"\xE0\x9F\xBF", kR + kR + kR},
-    {"\xF0\x80\x80\xAF", kR + kR + kR + kR},  // overlong, four bytes
-    {"\xF0\x8F\xBF\xBF", kR + kR + kR + kR},
-    {"\xED\xA0\x80", kR + kR + kR},  // surrogates
-    {"\xED\xBF\xBF", kR + kR + kR},
-    {"\xED\x9F\xBF", "\xED\x9F\xBF"},
-    {"\xF4\x8F\xBF\xBF", "\xF4\x8F\xBF\xBF"},
-    {"\xF4\x90\x80\x80", kR + kR + kR + kR},  // past U+10FFFF
-    {"\xF5\x80\x80\x80", kR + kR + kR + kR},
-    {"\xFE\xFF", kR + kR},
-    {"\xC3", kR},
-    {"\xC3(", kR + "("},
-    {"\xE2\x82", kR},
-    {"\xE2\x82(", kR + "("},
-    {"\xE2(\xA1", kR + "(" + kR},
-    {"\xF0\x9F", kR},
-    {"\xF0\x9F\x99", kR},
-    {"\xF0\x9F\x99x", kR + "x"},
-    {"\xF0\x9F\xF0\x9F\x99\x82", kR + "🙂"},
-    {"\xF0\x90\xC3\xA9", kR + "é"},
-    {"\xE1\xA0\xC0\x80\xF1\x80\x80\xFF", kR + kR + kR + kR + kR},
-    {"Z\xC3\xBCrich \xE6\xBD\xAE\xFF\xF0\x9F\x99\x82", "Zürich 潮" + kR + "🙂"},
+// Tokens as they are given; those that begin with '<' are control tokens.
+class Fake : public Tokenizer {
+ public:
+  struct Token {
+    std::string inside, first;
+  };
+
+  explicit Fake(std::vector<Token> tokens, DecodeRules rules = {})
+      : tokens_(std::move(tokens)), rules_(std::move(rules)) {}
+
+  using Tokenizer::encode;
+  Ids encode(std::span<const PromptPiece>) const override { return {}; }
+  TokenText text(std::int32_t id) const override {
+    if (id < 0 || id >= size()) return {};
+    const Token& token = tokens_[static_cast<std::size_t>(id)];
+    return {token.inside, token.first, true};
+  }
+  bool is_control(std::int32_t id) const override { return text(id).inside.starts_with('<'); }
+  std::int32_t id_of(std::string_view) const override { return -1; }
+  std::int32_t size() const override { return static_cast<std::int32_t>(tokens_.size()); }
+  DecodeRules decode_rules() const override { return rules_; }
+
+ private:
+  std::vector<Token> tokens_;
+  DecodeRules rules_;
 };
 
-bool whole(const std::string& text) {
-  for (std::string_view rest = text; !rest.empty();) {
-    const Utf8Step step = utf8_step(rest);
-    if (step.kind != Utf8Kind::kValid) return false;
-    rest.remove_prefix(step.length);
-  }
-  return true;
+Fake plain(const std::vector<std::string>& tokens, DecodeRules rules = {}) {
+  std::vector<Fake::Token> list;
+  for (const std::string& token : tokens) list.push_back({token, token});
+  return Fake(std::move(list), std::move(rules));
 }
 
-TEST(Detokenizer, ReplacesMaximalBadSequences) {
-  for (const auto& [bytes, text] : kCases) {
-    Detokenizer decoder;
-    std::string out = decoder.push(bytes);
-    EXPECT_TRUE(whole(out)) << text;
-    out += decoder.flush();
-    EXPECT_EQ(out, text);
-  }
+// Token by token; decode() of the same ids must say the same.
+std::string text_of(const Tokenizer& tokenizer, const Ids& ids, DecodeOptions options = {}) {
+  Detokenizer detokenizer(tokenizer, options);
+  std::string text;
+  for (const std::int32_t id : ids) text += detokenizer.push(id);
+  text += detokenizer.flush();
+  EXPECT_EQ(decode(tokenizer, ids, options), text);
+  return text;
 }
 
-TEST(Detokenizer, GivesTheSameTextHoweverTheBytesAreCut) {
-  for (const auto& [bytes, text] : kCases) {
-    for (size_t i = 0; i <= bytes.size(); ++i) {
-      for (size_t j = i; j <= bytes.size(); ++j) {
-        Detokenizer decoder;
-        std::string out;
-        for (const auto& part : {bytes.substr(0, i), bytes.substr(i, j - i), bytes.substr(j)}) {
-          const std::string pushed = decoder.push(part);
-          EXPECT_TRUE(whole(pushed));
-          out += pushed;
-        }
-        out += decoder.flush();
-        EXPECT_EQ(out, text) << "cut at " << i << " and " << j;
-      }
-    }
-  }
+TEST(Detokenizer, WritesTheFirstTokenInItsOwnWay) {
+  const Fake tokenizer({{"<s>", "<s>"}, {" a", "a"}, {" b", "b"}});
+  EXPECT_EQ(text_of(tokenizer, {1, 2}), "a b");
+  EXPECT_EQ(text_of(tokenizer, {0, 1, 0, 2}), "a b");
+  EXPECT_EQ(text_of(tokenizer, {0, 1, 0, 2}, {.skip_special_tokens = false}), "<s> a<s> b");
+  EXPECT_EQ(text_of(tokenizer, {1, 2}, {.begins = false}), " a b");
+  EXPECT_EQ(text_of(tokenizer, {7, 1, -1, 2000000000, 2}), "a b");
 }
 
-// Every string of up to four bytes over the borders of UTF-8's ranges, cut at every place.
-TEST(Detokenizer, AgreesWithItselfOnAllShortStringsOfBorderBytes) {
-  const std::string border =
-      "a\x80\x8F\x90\x9F\xA0\xBF\xC1\xC2\xDF\xE0\xE1\xED\xEF\xF0\xF1\xF4\xF5"s;
-  std::vector<std::string> strings = {""};
-  for (size_t begin = 0, length = 0; length < 4; ++length) {
-    const size_t end = strings.size();
-    for (; begin < end; ++begin) {
-      for (const char byte : border) strings.push_back(strings[begin] + byte);
-    }
-  }
-  for (const std::string& bytes : strings) {
-    Detokenizer at_once;
-    std::string expected = at_once.push(bytes);
-    expected += at_once.flush();
-    ASSERT_TRUE(whole(expected));
-    for (size_t cut = 1; cut < bytes.size(); ++cut) {
-      Detokenizer decoder;
-      std::string out = decoder.push(std::string_view(bytes).substr(0, cut));
-      out += decoder.push(std::string_view(bytes).substr(cut));
-      out += decoder.flush();
-      ASSERT_EQ(out, expected);
-    }
-  }
+TEST(Detokenizer, CountsTokensAsFirstUntilOneHasWrittenWhereAsked) {
+  DecodeRules rules;
+  rules.begins_until_text = true;
+  const Fake tokenizer({{" ", ""}, {" a", "a"}}, rules);
+  EXPECT_EQ(text_of(tokenizer, {0, 0, 1, 1}), "a a");
+  const Fake once({{" ", ""}, {" a", "a"}});
+  EXPECT_EQ(text_of(once, {0, 0, 1, 1}), "  a a");
 }
 
-TEST(Detokenizer, HoldsBackOnlyAnUnfinishedCharacter) {
-  Detokenizer decoder;
-  EXPECT_EQ(decoder.push("a\xF0"), "a");
-  EXPECT_EQ(decoder.push("\x9F\x99"), "");
-  EXPECT_EQ(decoder.push("\x82z"), "🙂z");
-  EXPECT_EQ(decoder.flush(), "");
-  EXPECT_EQ(decoder.push("\xE2"), "");
-  EXPECT_EQ(decoder.flush(), kR);
-  EXPECT_EQ(decoder.push("\x82"), kR);
+TEST(Detokenizer, TakesCharactersOffTheEnds) {
+  DecodeRules rules;
+  rules.strip = " ";
+  rules.strip_begin = 2;
+  rules.strip_end = 1;
+  const Fake tokenizer = plain({" ", "a", "   b", "é", "<s>"}, rules);
+  EXPECT_EQ(text_of(tokenizer, {0, 0, 0, 1}), " a");
+  EXPECT_EQ(text_of(tokenizer, {4, 0, 1, 0}), "a");
+  EXPECT_EQ(text_of(tokenizer, {2, 0, 0}), " b ");
+  EXPECT_EQ(text_of(tokenizer, {3, 0, 1}), "é a");
+  EXPECT_EQ(text_of(tokenizer, {0, 1, 0}, {.begins = false}), " a");
+  EXPECT_EQ(text_of(tokenizer, {0, 0, 0}), "");
+  Detokenizer detokenizer(tokenizer);
+  EXPECT_EQ(detokenizer.push(1), "a");
+  EXPECT_EQ(detokenizer.push(0), "");
+  EXPECT_EQ(detokenizer.push(0), " ");
+  EXPECT_EQ(detokenizer.push(1), " a");
+}
+
+TEST(Detokenizer, JoinsCharactersOfSeveralTokens) {
+  const Fake tokenizer = plain({"\xE6\xBC", "\xA2!", "\xF0\x9F", "<s>"});
+  EXPECT_EQ(text_of(tokenizer, {0, 3, 1}), "漢!");
+  EXPECT_EQ(text_of(tokenizer, {0, 1, 2}), "漢!\xEF\xBF\xBD");
+  Detokenizer detokenizer(tokenizer);
+  EXPECT_EQ(detokenizer.push(0), "");
+  EXPECT_EQ(detokenizer.push(1), "漢!");
+}
+
+TEST(Detokenizer, ReplacesEachByteWhereAsked) {
+  DecodeRules rules;
+  rules.replace = Utf8Decoder::Replace::kBytes;
+  const std::string r(kReplacement);
+  EXPECT_EQ(text_of(plain({"\xE6\xBC", "x"}, rules), {0, 1, 0}), r + r + "x" + r + r);
+  EXPECT_EQ(text_of(plain({"\xE6\xBC", "x"}), {0, 1, 0}), r + "x" + r);
 }
 
 }  // namespace

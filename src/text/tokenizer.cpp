@@ -6,7 +6,6 @@
 #include "base/errors/base.h"
 #include "base/errors/text.h"
 #include "text/bpe_tokenizer.h"
-#include "text/detokenizer.h"
 
 namespace quern::text {
 
@@ -32,13 +31,8 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text, bool trusted)
   return encode(std::span(&piece, 1));
 }
 
-std::string decode(const Tokenizer& tokenizer, std::span<const std::int32_t> ids) {
-  std::string bytes;
-  for (const std::int32_t id : ids) bytes += tokenizer.bytes(id);
-  Detokenizer detokenizer;
-  std::string text = detokenizer.push(bytes);
-  text += detokenizer.flush();
-  return text;
+std::string_view Tokenizer::bytes(std::int32_t id) const {
+  return is_control(id) ? std::string_view() : text(id).inside;
 }
 
 }  // namespace quern::text
