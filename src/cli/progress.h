@@ -5,9 +5,28 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 namespace quern::cli {
+
+// Which of many reports are worth showing: a percentage not shown before, `interval` after the
+// last.
+class ProgressPace {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  ProgressPace(std::chrono::milliseconds interval, Time start)
+      : interval_(interval), last_(start) {}
+
+  // The percentage to show now, if one is. `done` and `total` in any unit; total 0: never.
+  std::optional<int> next(std::int64_t done, std::int64_t total, Time now);
+
+ private:
+  std::chrono::milliseconds interval_;
+  Time last_;
+  int percent_ = -1;
+};
 
 // One thread at a time; must outlive the use of callback(). Writes nothing where the log level is
 // above info.
@@ -28,8 +47,8 @@ class Progress {
 
   std::string label_;
   bool terminal_;
-  int shown_percent_ = -1;
-  std::chrono::steady_clock::time_point last_line_ = std::chrono::steady_clock::now();
+  ProgressPace pace_;
+  bool bar_ = false;  // one stands on the terminal
 };
 
 }  // namespace quern::cli
