@@ -18,10 +18,11 @@ namespace quern {
 
 // Names and defaults are SGLang's flags. 0 or "" mean: choose for this model and machine.
 struct EngineOptions {
-  std::string model_path;               // GGUF file or Hugging Face folder
-  std::string served_model_name;        // default: model_path
-  std::string chat_template;            // a .jinja file or a built-in one's name; default: the model's
-  std::string dtype = "auto";           // auto, bfloat16, float32
+  std::string model_path;         // GGUF file or Hugging Face folder
+  std::string served_model_name;  // default: model_path
+  std::string chat_template;      // a .jinja file or a built-in one's name; default: the model's
+  std::string dtype = "auto";     // auto, bfloat16, float32
+  bool no_repack = false;         // weights stay mapped as they are stored
   std::string kv_cache_dtype = "auto";  // auto, bf16, float32
   std::int64_t context_length = 0;      // at most the model's
   std::int64_t max_running_requests = 0;

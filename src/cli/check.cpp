@@ -38,6 +38,7 @@ Json memory_json(const engine::MemoryEstimate& memory) {
       {"weight_bytes", memory.weight_bytes},
       {"weight_bytes_from", memory.stored_weights ? "files" : "config"},
       {"weight_type", memory.weight_type},
+      {"weights_mapped", memory.mapped_weights},
       {"kv_cache_dtype", memory.kv_type},
       {"kv_bytes_per_token", memory.kv_bytes_per_token},
       {"kv_bytes_per_token_as_mha",
@@ -122,8 +123,9 @@ void print_memory(const engine::MemoryEstimate& memory) {
   if (parameters.draft > 0) line += ", " + count_words(parameters.draft) + " more for drafts";
   if (!parameters.known_class) line += " (counted as a plain decoder)";
   fmt::print("size      {}\n", line);
-  fmt::print("weights   {} {} ({})\n", size_words(memory.weight_bytes),
-             memory.stored_weights ? "in files" : "by the config", memory.weight_type);
+  fmt::print("weights   {} {} ({}{})\n", size_words(memory.weight_bytes),
+             memory.stored_weights ? "in files" : "by the config", memory.weight_type,
+             memory.mapped_weights ? "; mapped, so that not all need fit" : "");
   line = fmt::format("{} bytes a token as {}", memory.kv_bytes_per_token, memory.kv_type);
   if (memory.kv_bytes_per_token_expanded > 0) {
     line += fmt::format(" (MLA; as MHA {})", memory.kv_bytes_per_token_expanded);

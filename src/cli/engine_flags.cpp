@@ -59,6 +59,9 @@ void add_chat_template(Flags flags, Options* o) {
 void add_engine(Flags flags, Options* o) {
   EngineOptions& e = o->engine;
   flags.choice("--dtype", &e.dtype, {"auto", "bfloat16", "float32"}, "Type of the activations");
+  flags.on(
+      "--no-repack", &e.no_repack,
+      "Leave weights in the mapped file and pack them for each use: less memory, slower steps");
   flags.text("--kv-cache-dtype", &e.kv_cache_dtype, "Type of the KV cache, e.g. bf16, float32",
              "WORD");
   add_backends(flags, o);

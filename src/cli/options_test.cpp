@@ -64,6 +64,7 @@ TEST(CommandLine, ReadsEveryServeFlag) {
                                                "k",
                                                "--log-level",
                                                "debug",
+                                               "--no-repack",
                                                "--threads=2"});
   EXPECT_EQ(line.command, Command::kServe);
   const Options& o = line.options;
@@ -72,6 +73,7 @@ TEST(CommandLine, ReadsEveryServeFlag) {
   EXPECT_EQ(o.host, "::1");
   EXPECT_EQ(o.port, 0);
   EXPECT_EQ(o.engine.dtype, "float32");
+  EXPECT_TRUE(o.engine.no_repack);
   EXPECT_EQ(o.engine.context_length, 512);
   EXPECT_EQ(o.engine.max_running_requests, 4);
   EXPECT_EQ(o.engine.max_total_tokens, 4096);

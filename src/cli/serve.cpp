@@ -25,11 +25,11 @@ server::ServerOptions server_options(const Options& options) {
   return made;
 }
 
-void log_facts(const EngineInfo& info) {
+void log_facts(const EngineInfo& info, bool mapped) {
   constexpr double kMega = 1e6;
-  log().info("Model: {} ({}), {:.0f} MB of weights, context {}", info.served_model_name,
+  log().info("Model: {} ({}), {:.0f} MB of weights{}, context {}", info.served_model_name,
              info.architecture, static_cast<double>(info.weight_bytes) / kMega,
-             info.context_length);
+             mapped ? " in the mapped file" : "", info.context_length);
   log().info("Attention backend: {} ({})", info.attention_backend, info.attention_backend_reason);
   log().info("KV cache: {}, {} pages of {} tokens, {} bytes a token", info.kv_cache_dtype,
              info.pages_total, info.page_size, info.kv_bytes_per_token);
@@ -51,7 +51,7 @@ int serve_command(const Options& options) {
   progress.finish();
   // Not earlier: where the engine refuses to open, its error is the first line of the log.
   log().info("Listening on {}", server.url());
-  log_facts(engine->info());
+  log_facts(engine->info(), engine_options.no_repack);
   const server::ServerFacts facts{server.url(), false, !options.api_key.empty()};
   std::printf("quern is ready at %s\n%s\n", server.url().c_str(),
               server::curl_command(engine->info(), facts).c_str());

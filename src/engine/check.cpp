@@ -100,7 +100,7 @@ CheckReport check(const CheckOptions& options) {
   report.facts = facts_of(asked.metadata.config);
   report.memory = estimate_memory(asked.metadata.config, question.hardware, question.target.kv_type,
                                   options.engine.tp, options.engine.context_length,
-                                  asked.metadata.weight_bytes);
+                                  asked.metadata.weight_bytes, options.engine.no_repack);
   report.hardware = question.hardware.name;
   report.hardware_description = question.hardware.description;
   report.reason = choice.reason;

@@ -129,6 +129,20 @@ TEST(Engine, AnswersDoNotDependOnWhatElseRuns) {
   }
 }
 
+TEST(Engine, WeightsThatStayInTheFileGiveTheSameAnswers) {
+  for (const char* const name : {"/gguf/llama-Q4_1.gguf", ""}) {
+    auto o = options(kModel + name);
+    const auto answer_of = [&] {
+      auto engine = Engine::open(o);
+      return collect(engine->submit(ids_request(ids_of(90), 24))).ids;
+    };
+    const auto packed = answer_of();
+    EXPECT_EQ(packed.size(), 24u);
+    o.no_repack = true;
+    EXPECT_EQ(answer_of(), packed) << name;
+  }
+}
+
 TEST(Engine, RefusesWhatItCannotServe) {
   auto o = options();
   o.context_length = 100;

@@ -15,6 +15,7 @@
 namespace quern::engine {
 namespace {
 
+using kernels::kPanel;
 using kernels::Matmul;
 using kernels::MatmulTarget;
 using kernels::PackedMatrix;
@@ -188,6 +189,45 @@ class Head {
   size_t next_ = 0;
 };
 
+// One large matrix packed panel by panel, as for one use: what is packed stays in the cache.
+class Packing {
+ public:
+  Packing(ThreadPool& pool, DType type)
+      : pool_(pool),
+        outputs_(kColdBytes / row_bytes(type, kWide.hidden) / kPanel * kPanel),
+        stored_(random_weights(type, outputs_ * kWide.hidden, 5)),
+        info_{.name = "random",
+              .dtype = type,
+              .shape = {outputs_, kWide.hidden},
+              .bytes = static_cast<std::int64_t>(stored_.size())},
+        matrix_(leave_stored({&info_, stored_.data()}, kernels::PackMode::kKeep, pool)),
+        panels_(pool.size() * matrix_.panel_bytes) {}
+
+  KernelCase packing() {
+    return {.kernel = fmt::format("pack {}", name_of(info_.dtype)),
+            .shape = fmt::format("{} x {}", outputs_, kWide.hidden),
+            .bytes = static_cast<double>(info_.bytes),
+            .run = [this] {
+              const std::int64_t count = matrix_.panels();
+              pool_.for_each(count, pool_.even_grain(count),
+                             [this](std::int64_t begin, std::int64_t end, int thread) {
+                               std::byte* out = panels_.data() + thread * matrix_.panel_bytes;
+                               for (std::int64_t panel = begin; panel < end; ++panel) {
+                                 pack_panel(matrix_.stored->view(), matrix_.format, panel, out);
+                               }
+                             });
+            }};
+  }
+
+ private:
+  ThreadPool& pool_;
+  std::int64_t outputs_;
+  std::vector<std::byte> stored_;
+  TensorInfo info_;
+  PackedMatrix matrix_;
+  kernels::AlignedBuffer panels_;  // [threads] one each
+};
+
 bool wanted(const std::string& kernel, const std::string& only) {
   return kernel.find(only) != std::string::npos;
 }
@@ -195,9 +235,10 @@ bool wanted(const std::string& kernel, const std::string& only) {
 }  // namespace
 
 void matmul_cases(ThreadPool& pool, const std::string& only, const CaseSink& sink) {
-  for (const DType type :
-       {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0, DType::kQ4_K,
-        DType::kQ5_K, DType::kQ6_K, DType::kBF16, DType::kF16, DType::kF32}) {
+  constexpr DType kTypes[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1,
+                              DType::kQ8_0, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K,
+                              DType::kBF16, DType::kF16,  DType::kF32};
+  for (const DType type : kTypes) {
     if (!wanted(fmt::format("matmul {}", name_of(type)), only)) continue;
     const bool k_quant = dtype_info(type).block_size > kernels::kBlock;
     Layers layers(pool, type, k_quant ? kWide : kDefaultModel);
@@ -207,6 +248,11 @@ void matmul_cases(ThreadPool& pool, const std::string& only, const CaseSink& sin
     if (!wanted(fmt::format("head {}", name_of(type)), only)) continue;
     Head head(pool, type);
     for (const std::int64_t rows : kRows) sink(head.product(type, rows));
+  }
+  for (const DType type : kTypes) {
+    if (!wanted(fmt::format("pack {}", name_of(type)), only)) continue;
+    Packing packing(pool, type);
+    sink(packing.packing());
   }
 }
 

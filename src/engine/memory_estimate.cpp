@@ -217,13 +217,14 @@ std::int64_t state_bytes_per_request(const ModelConfig& c, std::int64_t tp) {
 
 MemoryEstimate estimate_memory(const ModelConfig& config, const attention::Hardware& hardware,
                                attention::KvType type, std::int64_t tp, std::int64_t context,
-                               std::int64_t stored) {
+                               std::int64_t stored, bool mapped) {
   MemoryEstimate made;
   made.parameters = count_parameters(config);
   made.stored_weights = stored > 0;
   made.weight_bytes = stored > 0 ? stored : weight_bytes(config, made.parameters);
   made.weight_type = weight_type(config);
-  if (widened(config, hardware)) {
+  made.mapped_weights = mapped && hardware.gpus == 0;
+  if (widened(config, hardware) && !made.mapped_weights) {
     made.stored_weights = false;
     made.weight_bytes = narrow(wide(made.parameters.total) * wide(row_bytes(config.dtype, 1)));
     made.weight_type = fmt::format("fp8, as {} in memory", name_of(config.dtype));
@@ -241,9 +242,12 @@ MemoryEstimate estimate_memory(const ModelConfig& config, const attention::Hardw
   if (made.device_bytes <= 0) return made;
 
   const double usable = wide(made.device_bytes) * kUsableShare;
-  made.free_bytes = narrow(usable - wide(made.weight_bytes) / wide(made.tp));
+  const auto resident = [&](std::int64_t ranks) {
+    return resident_bytes(wide(made.weight_bytes) / wide(ranks), usable, made.mapped_weights);
+  };
+  made.free_bytes = narrow(usable - resident(made.tp));
   for (std::int64_t ranks = 1; ranks <= 1024 && made.least_tp == 0; ranks *= 2) {
-    if (wide(made.weight_bytes) / wide(ranks) < usable) made.least_tp = ranks;
+    if (resident(ranks) < usable) made.least_tp = ranks;
   }
   if (made.free_bytes <= 0) return made;
   if (made.kv_bytes_per_token > 0) made.tokens = made.free_bytes / made.kv_bytes_per_token;

@@ -33,10 +33,17 @@ std::int64_t state_bytes_per_request(const ModelConfig& config, std::int64_t tp)
 // The weights as they are stored, from the parameters, dtype and quantization.
 std::int64_t weight_bytes(const ModelConfig& config, const Parameters& parameters);
 
+// What weights take of `usable` bytes of memory. Mapped ones need not all be there at once: beyond
+// half of the memory they are read again from the file.
+constexpr double resident_bytes(double weights, double usable, bool mapped) {
+  return mapped && weights > usable / 2 ? usable / 2 : weights;
+}
+
 struct MemoryEstimate {
   Parameters parameters;
   std::int64_t weight_bytes = 0;
   bool stored_weights = false;  // weight_bytes is the size of the files
+  bool mapped_weights = false;  // they stay in the files: --no-repack
   std::string weight_type;      // "bfloat16", "fp8", "mxfp4 experts, bfloat16 else"
   std::string kv_type;
   std::int64_t kv_bytes_per_token = 0;           // of one rank
@@ -54,9 +61,10 @@ struct MemoryEstimate {
 // Of a device's memory this much is taken to be usable.
 inline constexpr double kUsableShare = 0.9;
 
-// `stored` are the bytes of the weight files, 0 where there are none; `context` 0 is the model's.
+// `stored` are the bytes of the weight files, 0 where there are none; `context` 0 is the model's;
+// `mapped`: --no-repack.
 MemoryEstimate estimate_memory(const ModelConfig& config, const attention::Hardware& hardware,
                                attention::KvType type, std::int64_t tp, std::int64_t context,
-                               std::int64_t stored);
+                               std::int64_t stored, bool mapped = false);
 
 }  // namespace quern::engine

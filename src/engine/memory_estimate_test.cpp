@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/config.h"
 
@@ -142,6 +144,27 @@ TEST(MemoryEstimate, CountsFp8AsItStandsInMemory) {
       estimate_memory(config, hardware_named("h200"), KvType::kAuto, 1, 0, 688'000'000'000);
   EXPECT_EQ(there.weight_bytes, 688'000'000'000);
   EXPECT_EQ(there.weight_type, "fp8");
+}
+
+// Mapped weights keep their stored type and need not fit: half of the memory is left to the rest.
+TEST(MemoryEstimate, CountsMappedWeights) {
+  const auto estimate = [](const char* model, const char* machine, std::int64_t stored,
+                           bool mapped) {
+    return estimate_memory(config_of(model), hardware_named(machine), KvType::kAuto, 1, 8192,
+                           stored, mapped);
+  };
+  const std::int64_t host = hardware_named("avx2").host_bytes;
+  const auto usable = static_cast<std::int64_t>(std::round(static_cast<double>(host) * 0.9));
+  const MemoryEstimate small = estimate("Llama-3.1-8B", "avx2", 5'000'000'000, true);
+  EXPECT_TRUE(small.mapped_weights);
+  EXPECT_EQ(small.free_bytes, estimate("Llama-3.1-8B", "avx2", 5'000'000'000, false).free_bytes);
+  const MemoryEstimate large = estimate("DeepSeek-V3", "avx2", 688'000'000'000, true);
+  EXPECT_EQ(large.weight_bytes, 688'000'000'000);
+  EXPECT_EQ(large.weight_type, "fp8");
+  EXPECT_NEAR(static_cast<double>(large.free_bytes), static_cast<double>(usable / 2), 2);
+  EXPECT_GT(large.requests, 0);
+  EXPECT_LT(estimate("DeepSeek-V3", "avx2", 688'000'000'000, false).free_bytes, 0);
+  EXPECT_FALSE(estimate("DeepSeek-V3", "h200", 688'000'000'000, true).mapped_weights);
 }
 
 TEST(MemoryEstimate, KnowsNoSizeOfAnUnknownDevice) {

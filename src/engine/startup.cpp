@@ -11,6 +11,7 @@
 #include "base/errors/engine.h"
 #include "base/log.h"
 #include "engine/chat_templates.h"
+#include "engine/memory_estimate.h"
 #include "engine/question.h"
 #include "kernels/ops.h"
 
@@ -41,7 +42,7 @@ std::int64_t context_length(const EngineOptions& options, const ModelConfig& con
 
 // Pages of the KV cache: what was asked, else as many as memory allows and requests can use.
 std::int64_t cache_pages(const EngineOptions& options, const cache::KvLayout& layout,
-                         const EngineInfo& info, std::int64_t weight_bytes) {
+                         const EngineInfo& info) {
   const auto pages_of = [&](std::int64_t tokens) {
     return (tokens + layout.page_size - 1) / layout.page_size;
   };
@@ -49,7 +50,9 @@ std::int64_t cache_pages(const EngineOptions& options, const cache::KvLayout& la
   if (options.max_total_tokens > 0) {
     pages = pages_of(options.max_total_tokens);
   } else {
-    const auto free_bytes = static_cast<double>(usable_memory_bytes() - weight_bytes);
+    const auto usable = static_cast<double>(usable_memory_bytes());
+    const double free_bytes =
+        usable - resident_bytes(static_cast<double>(info.weight_bytes), usable, options.no_repack);
     const auto tokens = static_cast<std::int64_t>(std::max(0.0, free_bytes * kCacheShare) /
                                                   static_cast<double>(info.kv_bytes_per_token));
     pages = std::min(tokens / layout.page_size,
@@ -160,18 +163,20 @@ LoadedModel load_model(const EngineOptions& options) {
   info.page_size = layout.page_size;
   info.kv_bytes_per_token = layout.bytes_per_token(metadata.config.layers);
 
-  const auto weights = checkpoint::open_weights(metadata);
+  loaded.weights = checkpoint::open_weights(metadata);
   loaded.pool = std::make_unique<ThreadPool>(thread_count(options.threads));
   info.threads = loaded.pool->size();
   loaded.max_batch_tokens = info.chunked_prefill_size + info.max_running_requests;
-  loaded.model = family.load(metadata, *weights, *loaded.pool,
+  loaded.model = family.load(metadata, *loaded.weights, *loaded.pool,
                              {.pack = pack,
+                              .repack = !options.no_repack,
                               .max_tokens = loaded.max_batch_tokens,
                               .max_rows = info.max_running_requests,
                               .deterministic = options.enable_deterministic_inference,
                               .on_progress = options.on_progress});
+  if (!options.no_repack) loaded.weights.reset();
   info.weight_bytes = loaded.model->weight_bytes();
-  info.pages_total = cache_pages(options, layout, info, info.weight_bytes);
+  info.pages_total = cache_pages(options, layout, info);
   loaded.store = std::make_unique<cache::KvStore>(layout, metadata.config.layers, info.pages_total);
   loaded.pages = std::make_unique<cache::PagePool>(static_cast<std::int32_t>(info.pages_total));
   loaded.backend = attention::assemble(plan, layout, *loaded.pool);

@@ -26,6 +26,7 @@ struct LoadedModel {
   std::unique_ptr<attention::AttentionBackend> backend;
   std::unique_ptr<cache::KvStore> store;
   std::unique_ptr<cache::PagePool> pages;
+  std::unique_ptr<checkpoint::Weights> weights;  // null where the model has packed all of them
   std::unique_ptr<model::Model> model;
   std::int64_t max_batch_tokens = 0;
 };

@@ -30,7 +30,7 @@ void multiply_heads(ThreadPool& pool, const HeadProduct& product, std::int64_t r
   if (rows == 0) return;
   const PackedMatrix& weights = *product.weights;
   const std::int64_t outputs = weights.outputs / product.heads, k = weights.k;
-  CHECK(outputs % kPanel == 0, outputs);
+  CHECK(outputs % kPanel == 0 && !weights.stored, outputs);
   const ActivationKind kind = activation_of(weights.format);
   const auto prepare = ops().prepare[static_cast<size_t>(kind)];
   const auto multiply = ops().multiply[static_cast<size_t>(weights.format)];

@@ -24,7 +24,8 @@ struct HeadProduct {
 // What a product of that k needs to work in, for all threads.
 std::int64_t head_scratch_bytes(const ThreadPool& pool, std::int64_t k);
 
-// `scratch` is 64-aligned. Requires: outputs a multiple of kPanel. On the engine's thread.
+// `scratch` is 64-aligned. Requires: packed weights, outputs a multiple of kPanel. On the engine's
+// thread.
 void multiply_heads(ThreadPool& pool, const HeadProduct& product, std::int64_t rows,
                     std::byte* scratch);
 

@@ -17,7 +17,16 @@ struct MatmulTarget {
   float* out = nullptr;  // [rows, weights->outputs]
 };
 
-// Owns the scratch for prepared activations. The engine's thread.
+// A product of rows that are prepared and some of a matrix's panels.
+struct PreparedProduct {
+  const PackedMatrix* weights = nullptr;
+  const std::byte* activations = nullptr;  // [rows] of activation_row_bytes, of the weights' kind
+  std::int64_t rows = 0;
+  std::int64_t panel_begin = 0, panel_end = 0;
+  float* out = nullptr;  // [rows, weights->outputs]
+};
+
+// Owns the scratch for prepared activations and for panels packed for one use. The engine's thread.
 class Matmul {
  public:
   // Buffers for at most `max_rows` rows of `max_k` values. Throws: kOutOfMemory.
@@ -26,15 +35,19 @@ class Matmul {
   // x [rows, k] f32; every target's k is the same. Requires: rows ≤ max_rows, k ≤ max_k.
   void operator()(const float* x, std::int64_t rows, std::span<const MatmulTarget> targets);
 
+  // A product whose rows are prepared, on the calling thread, the `thread`th of the pool.
+  // Requires: k ≤ max_k.
+  void multiply(const PreparedProduct& product, int thread);
+
  private:
   void prepare(ActivationKind kind, const float* x, std::int64_t rows, std::int64_t k);
-  // Panels [panel_begin, panel_end) of one target, on the calling thread.
-  void multiply(const MatmulTarget& target, std::int64_t rows, std::int64_t k,
-                std::int64_t panel_begin, std::int64_t panel_end);
 
   ThreadPool& pool_;
   std::int64_t max_rows_, max_k_;
   AlignedBuffer prepared_[3];  // by ActivationKind
+  // Panels that a thread packs for one use. Where no matrix needs it, address space only.
+  std::int64_t own_bytes_;
+  AlignedBuffer own_;  // [threads, own_bytes_]
 };
 
 }  // namespace quern::kernels

@@ -219,20 +219,6 @@ TEST(UnpackRow, GivesWhatWasPacked) {
   }
 }
 
-TEST(Pack, Q4KKeepsFourBitsWhereHalvesHoldItsScales) {
-  ThreadPool pool(1);
-  Stored stored(DType::kQ4_K, 16, 256, 4);
-  EXPECT_EQ(pack(stored.view(), PackMode::kKeep, pool, arena).format, WeightFormat::kQ4);
-  const std::uint16_t tiny = f16_from_f32(1e-7f), big = f16_from_f32(60000.0f);
-  for (std::int64_t row = 0; row < 16; ++row) {
-    std::memcpy(&stored.bytes[static_cast<size_t>(row * 144)], &tiny, 2);
-  }
-  EXPECT_EQ(pack(stored.view(), PackMode::kKeep, pool, arena).format, WeightFormat::kQ8Sub);
-  std::memcpy(&stored.bytes[0], &big, 2);
-  stored.bytes[4] = std::byte{63};  // the first block's scale
-  EXPECT_EQ(pack(stored.view(), PackMode::kKeep, pool, arena).format, WeightFormat::kQ8Sub);
-}
-
 TEST(Pack, LargeQ4ScalesDoNotOverflowTheMinimum) {
   ThreadPool pool(1);
   Stored stored(DType::kQ4_0, 16, 32, 4);

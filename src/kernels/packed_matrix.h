@@ -1,6 +1,7 @@
-// A weight matrix [outputs, k] packed once at load for the kernels: panels of 16 outputs, K inside,
-// the same layout for every instruction set and every number of rows. Missing outputs of the last
-// panel are zero. K-quants become kQ4, kQ5 and kQ6 where halves hold their scales, else kQ8Sub.
+// A weight matrix [outputs, k] packed for the kernels, once at load or anew for every product:
+// panels of 16 outputs, K inside, the same layout for every instruction set and every number of
+// rows. Missing outputs of the last panel are zero. Types of few bits become kQ4, kQ5 and kQ6 where
+// halves hold their scales and minima, else kQ8 (Q4_0, Q5_0) or kQ8Sub (K-quants).
 //
 //   kF32    [k][16] f32
 //   kF16    [k][16] half
@@ -15,6 +16,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "base/threads.h"
 #include "core/tensor.h"
@@ -23,13 +25,25 @@
 
 namespace quern::kernels {
 
+// A matrix as a checkpoint holds it; `data` and the scales are the checkpoint's.
+struct StoredMatrix {
+  TensorInfo info;
+  const std::byte* data = nullptr;
+  BlockScales scales;
+
+  TensorView view() const { return {&info, data, scales}; }
+};
+
 struct PackedMatrix {
   WeightFormat format = WeightFormat::kF32;
   std::int64_t outputs = 0, k = 0;
   std::int64_t panel_bytes = 0;
-  AlignedBuffer data;
+  AlignedBuffer data;                  // all panels; empty where they are packed for each use
+  std::optional<StoredMatrix> stored;  // what they are then packed from
 
   std::int64_t panels() const { return (outputs + kPanel - 1) / kPanel; }
+  // That a product with all of it reads.
+  std::int64_t bytes() const { return stored ? stored->info.bytes : data.size(); }
 };
 
 // kQ4, kQ5, kQ6: bytes of a block of 32 k and 16 outputs, scales included.
@@ -46,13 +60,20 @@ constexpr int plane_value(const std::byte* planes, int bits, int lane, int k) {
 // Bytes of a panel of 16 outputs.
 std::int64_t panel_bytes(WeightFormat format, std::int64_t k);
 
-// What a stored type is packed to. `as_f32` (--dtype float32) decodes everything to f32; `as_bf16`
-// (--dtype bfloat16) rounds F32 and F16 weights to bf16.
+// What a stored type is packed to. kF32 (--dtype float32) decodes everything to f32; kBF16 (--dtype
+// bfloat16) rounds F32 and F16 weights to bf16.
 enum class PackMode { kKeep, kF32, kBF16 };
 WeightFormat packed_format(DType stored, PackMode mode);
 
-// Packs rows of `matrix` into the arena, on all threads of `pool`. Throws: kOutOfMemory.
+// Packs `matrix` into the arena, on all threads of `pool`. Throws: kOutOfMemory.
 PackedMatrix pack(const TensorView& matrix, PackMode mode, ThreadPool& pool, Arena& arena);
+
+// The matrix that pack() would make, to be packed a panel at a time: the same values and bits. The
+// stored bytes must outlive it.
+PackedMatrix leave_stored(const TensorView& matrix, PackMode mode, ThreadPool& pool);
+
+// Packs panel `panel` of a stored matrix. Any thread.
+void pack_panel(const TensorView& matrix, WeightFormat format, std::int64_t panel, std::byte* out);
 
 // Row `output` as f32 [k]: the embedding lookup reads the same copy that the tied head multiplies.
 void unpack_row(const PackedMatrix& matrix, std::int64_t output, float* out);

@@ -237,7 +237,10 @@ TEST_F(Fp8Twin, GivesTheBitsOfTheDecodedWeights) {
   // As packed by default, against decoded weights rounded to bf16.
   TestRunner decoded(root_ + "/f32", "cpu_flash", PackMode::kBF16, KvType::kBF16);
   TestRunner fp8(root_ + "/fp8", "cpu_flash", PackMode::kBF16, KvType::kBF16);
-  EXPECT_EQ(fp8.append(ids, 0, 37), decoded.append(ids, 0, 37));
+  const auto logits = fp8.append(ids, 0, 37);
+  EXPECT_EQ(logits, decoded.append(ids, 0, 37));
+  TestRunner stored(root_ + "/fp8", "cpu_flash", PackMode::kBF16, KvType::kBF16, {.repack = false});
+  EXPECT_EQ(stored.append(ids, 0, 37), logits);
 }
 
 TEST(DeepSeek, RefusesWhatItDoesNotServe) {

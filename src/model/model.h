@@ -26,12 +26,14 @@ class Model {
                        cache::KvStore& store, float* logits) = 0;
 
   virtual std::int64_t vocab() const = 0;         // rows of the embedding
-  virtual std::int64_t weight_bytes() const = 0;  // as packed
+  virtual std::int64_t weight_bytes() const = 0;  // as packed, or as stored where they are not
   virtual std::int64_t decode_bytes() const = 0;  // of weights that a step of one token reads
 };
 
 struct LoadOptions {
   kernels::PackMode pack = kernels::PackMode::kKeep;
+  // Without it matrices stay as the checkpoint stores them, which must then outlive the model.
+  bool repack = true;
   std::int64_t max_tokens = 0;  // of one batch
   std::int64_t max_rows = 0;    // of logits in one batch
   bool deterministic = false;   // --enable-deterministic-inference

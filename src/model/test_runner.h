@@ -20,6 +20,7 @@ struct RunOptions {
   std::int64_t page_size = 0;                     // 0: the backend's choice
   std::function<void(ModelConfig&)> change = {};  // of what the file says
   bool deterministic = false;
+  bool repack = true;
 };
 
 class TestRunner {
@@ -30,13 +31,14 @@ class TestRunner {
     if (run.change) run.change(metadata_.config);
     const Family& family = find_family(metadata_.config);
     family.check(metadata_.config);
-    const auto weights = checkpoint::open_weights(metadata_);
+    weights_ = checkpoint::open_weights(metadata_);
     LoadOptions options;
     options.pack = pack;
+    options.repack = run.repack;
     options.max_tokens = kMaxTokens;
     options.max_rows = kMaxTokens;
     options.deterministic = run.deterministic;
-    model_ = family.load(metadata_, *weights, pool_, options);
+    model_ = family.load(metadata_, *weights_, pool_, options);
     attention::NeedsOptions asked;
     asked.kv_type = kv;
     asked.page_size = run.page_size;
@@ -123,6 +125,7 @@ class TestRunner {
   static constexpr std::int32_t kMaxTokens = 256, kPages = 64;
   ThreadPool pool_;
   checkpoint::Metadata metadata_;
+  std::unique_ptr<checkpoint::Weights> weights_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<attention::AttentionBackend> backend_;
   std::vector<std::int32_t> pages_;

@@ -54,11 +54,19 @@ TensorView WeightLoader::take(const std::string& name, const std::vector<std::in
   return *tensor;
 }
 
-void WeightLoader::finish(const TensorView& tensor) {
+void WeightLoader::report(std::int64_t bytes) {
   if (pass_ == LoadPass::kCheck) return;
-  weights_.release(tensor);
-  done_bytes_ += tensor.info->bytes;
+  done_bytes_ += bytes;
   if (options_.on_progress) options_.on_progress(done_bytes_, total_bytes_);
+}
+
+void WeightLoader::release(const TensorView& tensor) const {
+  if (pass_ == LoadPass::kPack && options_.repack) weights_.release(tensor);
+}
+
+void WeightLoader::finish(const TensorView& tensor) {
+  release(tensor);
+  report(tensor.info->bytes);
 }
 
 kernels::PackedMatrix WeightLoader::pack(const TensorView& matrix, kernels::PackMode mode) {
@@ -70,16 +78,23 @@ kernels::PackedMatrix WeightLoader::pack(const TensorView& matrix, kernels::Pack
     return shape;
   }
   kernels::PackedMatrix packed = kernels::pack(matrix, mode, pool_, arena_);
-  packed_bytes_ += packed.data.size();
+  weight_bytes_ += packed.bytes();
   return packed;
+}
+
+kernels::PackedMatrix WeightLoader::load(const TensorView& matrix) {
+  if (options_.repack || pass_ == LoadPass::kCheck) return pack(matrix, options_.pack);
+  kernels::PackedMatrix left = kernels::leave_stored(matrix, options_.pack, pool_);
+  weight_bytes_ += left.bytes();
+  return left;
 }
 
 kernels::PackedMatrix WeightLoader::matrix(const std::string& name, std::int64_t outputs,
                                            std::int64_t k) {
   const TensorView tensor = take(name, {outputs, k});
-  kernels::PackedMatrix packed = pack(tensor, options_.pack);
+  kernels::PackedMatrix loaded = load(tensor);
   finish(tensor);
-  return packed;
+  return loaded;
 }
 
 kernels::PackedMatrix WeightLoader::f32_matrix(const std::string& name, std::int64_t outputs,
@@ -95,12 +110,13 @@ std::vector<kernels::PackedMatrix> WeightLoader::matrices(const std::string& nam
                                                           std::int64_t k) {
   const TensorView tensor = take(name, {count, outputs, k});
   const TensorInfo one = {name, tensor.info->dtype, {outputs, k}, tensor.info->bytes / count};
-  std::vector<kernels::PackedMatrix> packed;
+  std::vector<kernels::PackedMatrix> loaded;
   for (std::int64_t i = 0; i < count; ++i) {
-    packed.push_back(pack({&one, tensor.data + i * one.bytes}, options_.pack));
+    loaded.push_back(load({&one, tensor.data + i * one.bytes}));
+    report(one.bytes);
   }
-  finish(tensor);
-  return packed;
+  release(tensor);
+  return loaded;
 }
 
 std::vector<float> WeightLoader::vector(const std::string& name, std::int64_t count) {
@@ -108,7 +124,7 @@ std::vector<float> WeightLoader::vector(const std::string& name, std::int64_t co
   std::vector<float> values(static_cast<size_t>(count));
   if (pass_ == LoadPass::kCheck) return values;
   kernels::decode(tensor.info->dtype, tensor.data, count, values.data());
-  packed_bytes_ += count * 4;
+  weight_bytes_ += count * 4;
   finish(tensor);
   return values;
 }

@@ -26,12 +26,12 @@ class WeightLoader {
   // other sign. `layer` is the pattern of a layer's names, e.g. "blk.{}.".
   // Throws: kModelConfigMismatch.
   void refuse_layers_beyond(std::string_view layer, const ModelConfig& config) const;
-  // A matrix [outputs, k], packed; without data in the pass that checks.
+  // A matrix [outputs, k], packed or left as stored; without data in the pass that checks.
   // Throws: kTensorMissing, kTensorShapeWrong, kOutOfMemory.
   kernels::PackedMatrix matrix(const std::string& name, std::int64_t outputs, std::int64_t k);
-  // The same in f32, whatever the options say. Throws: as matrix().
+  // The same packed as f32, whatever the options say. Throws: as matrix().
   kernels::PackedMatrix f32_matrix(const std::string& name, std::int64_t outputs, std::int64_t k);
-  // `count` matrices in one tensor [count, outputs, k], each packed by itself. Throws: as matrix().
+  // `count` matrices in one tensor [count, outputs, k], each by itself. Throws: as matrix().
   std::vector<kernels::PackedMatrix> matrices(const std::string& name, std::int64_t count,
                                               std::int64_t outputs, std::int64_t k);
   // For what is made of a tensor before it is packed: the tensor, the matrix that was made (packed
@@ -46,17 +46,21 @@ class WeightLoader {
   // kTensorShapeWrong.
   std::vector<float> vector(const std::string& name, std::int64_t count);
 
-  std::int64_t packed_bytes() const { return packed_bytes_; }
+  std::int64_t weight_bytes() const { return weight_bytes_; }
 
  private:
   kernels::PackedMatrix pack(const TensorView& matrix, kernels::PackMode mode);
+  // As the options say: packed, or left where it stands.
+  kernels::PackedMatrix load(const TensorView& matrix);
+  void release(const TensorView& tensor) const;
+  void report(std::int64_t bytes);  // that are loaded
 
   const checkpoint::Weights& weights_;
   ThreadPool& pool_;
   const LoadOptions& options_;
   const LoadPass pass_;
   kernels::Arena arena_;  // of all matrices
-  std::int64_t done_bytes_ = 0, total_bytes_ = 0, packed_bytes_ = 0;
+  std::int64_t done_bytes_ = 0, total_bytes_ = 0, weight_bytes_ = 0;
 };
 
 }  // namespace quern::model

@@ -83,7 +83,7 @@ class Decoder final : public Model {
     load_weights(config_, gguf, checker, unused, make_layer);
     WeightLoader loader(weights, pool, options, LoadPass::kPack);
     weights_ = load_weights(config_, gguf, loader, workspace_, make_layer);
-    weight_bytes_ = loader.packed_bytes();
+    weight_bytes_ = loader.weight_bytes();
     workspace_.reserve(Scratch(), config_.hidden);  // for the head
     workspace_.allocate();
     const std::int64_t row = config_.hidden * static_cast<std::int64_t>(sizeof(float));
@@ -95,8 +95,7 @@ class Decoder final : public Model {
   std::int64_t vocab() const override { return config_.vocab; }
   std::int64_t weight_bytes() const override { return weight_bytes_; }
   std::int64_t decode_bytes() const override {
-    std::int64_t bytes =
-        weights_.head ? weight_bytes_ - weights_.embedding.data.size() : weight_bytes_;
+    std::int64_t bytes = weights_.head ? weight_bytes_ - weights_.embedding.bytes() : weight_bytes_;
     for (const Layer& layer : weights_.layers) {
       bytes -= layer.parts.attention->idle_bytes() + layer.parts.feed_forward->idle_bytes();
     }

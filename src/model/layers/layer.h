@@ -34,7 +34,7 @@ class Attention {
  public:
   virtual ~Attention() = default;
   virtual void forward(const Step& step, const float* x, float* out) = 0;
-  // Bytes of packed weights that a step of one token does not read.
+  // Bytes of weights that a step of one token does not read.
   virtual std::int64_t idle_bytes() const { return 0; }
 };
 
@@ -42,7 +42,7 @@ class FeedForward {
  public:
   virtual ~FeedForward() = default;
   virtual void forward(const Step& step, const float* x, float* out) = 0;
-  // Bytes of packed weights that a step of one token does not read.
+  // Bytes of weights that a step of one token does not read.
   virtual std::int64_t idle_bytes() const { return 0; }
 };
 

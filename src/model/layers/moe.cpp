@@ -117,10 +117,11 @@ class Moe final : public FeedForward {
       shape_.input.need(expert.gate);
       shape_.input.need(expert.up);
       shape_.middle.need(expert.down);
-      expert_bytes_ += expert.gate.data.size() + expert.up.data.size() + expert.down.data.size();
+      expert_bytes_ += expert.gate.bytes() + expert.up.bytes() + expert.down.bytes();
     }
     if (c.shared_inter > 0) shared_ = load_mlp(layer, c.shared_inter, names.shared);
-    workspace_.reserve(Buffers({}, workspace_.max_tokens(), shape_).counted, c.hidden);
+    workspace_.reserve(Buffers({}, workspace_.max_tokens(), shape_).counted,
+                       std::max(c.hidden, c.moe_inter));
   }
 
   void forward(const Step& step, const float* x, float* out) override {
@@ -174,9 +175,9 @@ class Moe final : public FeedForward {
     const std::int64_t hidden = shape_.hidden, inter = shape_.inter;
     prepare(shape_.input, at.input, rows,
             [&](std::int64_t row) { return x + at.token_of[row] * hidden; });
-    each_block(at, active, inter, [&](const Expert& expert, const Block& block) {
-      multiply(expert.gate, shape_.input, at.input, block, at.gate);
-      multiply(expert.up, shape_.input, at.input, block, at.up);
+    each_block(at, active, inter, [&](const Expert& expert, const Block& block, int thread) {
+      multiply(expert.gate, shape_.input, at.input, block, at.gate, thread);
+      multiply(expert.up, shape_.input, at.input, block, at.up, thread);
       const std::int64_t column = block.panel_begin * kPanel;
       const std::int64_t columns = std::min(inter, block.panel_end * kPanel) - column;
       for (std::int64_t row = block.row; row < block.row + block.rows; ++row) {
@@ -186,8 +187,8 @@ class Moe final : public FeedForward {
     });
     prepare(shape_.middle, at.middle, rows,
             [&](std::int64_t row) { return at.gate + row * inter; });
-    each_block(at, active, hidden, [&](const Expert& expert, const Block& block) {
-      multiply(expert.down, shape_.middle, at.middle, block, at.down);
+    each_block(at, active, hidden, [&](const Expert& expert, const Block& block, int thread) {
+      multiply(expert.down, shape_.middle, at.middle, block, at.down, thread);
     });
   }
 
@@ -197,7 +198,7 @@ class Moe final : public FeedForward {
     std::int64_t panel_begin, panel_end;
   };
 
-  // f(expert, block) for all `outputs` of all active experts, shared out over the threads.
+  // f(expert, block, thread) for all `outputs` of all active experts, shared out over the threads.
   template <typename F>
   void each_block(const Buffers& at, std::int64_t active, std::int64_t outputs, F f) const {
     const std::int64_t panels = (outputs + kPanel - 1) / kPanel;
@@ -205,13 +206,14 @@ class Moe final : public FeedForward {
     // Small chunks: experts differ in rows.
     const std::int64_t grain = (workspace_.pool().even_grain(active * blocks) + 3) / 4;
     workspace_.pool().for_each(active * blocks, grain,
-                               [&](std::int64_t begin, std::int64_t end, int) {
+                               [&](std::int64_t begin, std::int64_t end, int thread) {
                                  for (std::int64_t i = begin; i < end; ++i) {
                                    const std::int32_t e = at.active[i / blocks];
                                    const std::int64_t panel = i % blocks * kBlockPanels;
                                    f(experts_[static_cast<size_t>(e)],
                                      Block{at.begin[e], at.begin[e + 1] - at.begin[e], panel,
-                                           std::min(panels, panel + kBlockPanels)});
+                                           std::min(panels, panel + kBlockPanels)},
+                                     thread);
                                  }
                                });
   }
@@ -229,21 +231,15 @@ class Moe final : public FeedForward {
   }
 
   void multiply(const PackedMatrix& weights, const Prepared& prepared, const PreparedRows& from,
-                const Block& block, float* out) const {
+                const Block& block, float* out, int thread) const {
     const auto kind = static_cast<size_t>(activation_of(weights.format));
-    const std::int64_t stride = prepared.stride(kind);
-    workspace_.ops().multiply[static_cast<size_t>(weights.format)](
-        {.weights = weights.data.data(),
-         .panel_bytes = weights.panel_bytes,
-         .activations = from.at[kind] + block.row * stride,
-         .activation_stride = stride,
-         .rows = block.rows,
-         .k = weights.k,
-         .panel_begin = block.panel_begin,
-         .panel_end = block.panel_end,
-         .outputs = weights.outputs,
-         .out = out + block.row * weights.outputs,
-         .out_stride = weights.outputs});
+    workspace_.matmul().multiply({.weights = &weights,
+                                  .activations = from.at[kind] + block.row * prepared.stride(kind),
+                                  .rows = block.rows,
+                                  .panel_begin = block.panel_begin,
+                                  .panel_end = block.panel_end,
+                                  .out = out + block.row * weights.outputs},
+                                 thread);
   }
 
   // The outputs of a token's experts with their weights, in the order of slots; last, on top, what
