@@ -25,7 +25,8 @@ ALLOWED = {
     "text": LOW | {"checkpoint"},
     "engine": ENGINE,
     "server": LOW | {"catalog", "engine"},
-    "cli": LOW | {"catalog", "engine", "server", "kernels", "text"},
+    "load": {"base"},
+    "cli": LOW | {"catalog", "engine", "server", "load", "kernels", "text"},
 }
 # Folders that may know the public header: those at and above the engine, and text for messages.
 PUBLIC = {"engine", "server", "cli", "text", "scheduler"}

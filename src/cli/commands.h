@@ -14,6 +14,7 @@ int bench_latency_command(const Options& options);     // bench_latency.cpp
 int bench_perplexity_command(const Options& options);  // bench_perplexity.cpp
 int bench_kernels_command(const Options& options);     // bench_kernels.cpp
 int bench_throughput_command(const Options& options);  // bench_throughput.cpp
+int bench_serve_command(const Options& options);       // bench_serve.cpp
 int inspect_command(const Options& options);           // inspect.cpp
 int template_command(const Options& options);          // template.cpp
 int check_command(const Options& options);             // check.cpp

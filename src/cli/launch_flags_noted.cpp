@@ -26,7 +26,7 @@ constexpr std::string_view kLoading = "files are mapped, packed once and release
 constexpr std::string_view kLogs = "logging is set with --log-level";
 constexpr std::string_view kMemory =
     "the KV cache is sized by what the weights leave; --max-total-tokens sets it";
-constexpr std::string_view kMetrics = "there is no metrics route in this build";
+constexpr std::string_view kMetrics = "/metrics is always served, with fixed names and buckets";
 constexpr std::string_view kMoeKernels = "there is one kernel for experts";
 constexpr std::string_view kNoDiffusion = "this build has no diffusion language models";
 constexpr std::string_view kNoDisaggregation =

@@ -53,6 +53,7 @@ int run_command(Command command, const Options& options) {
     case Command::kBenchPerplexity: return bench_perplexity_command(options);
     case Command::kBenchKernels: return bench_kernels_command(options);
     case Command::kBenchThroughput: return bench_throughput_command(options);
+    case Command::kBenchServe: return bench_serve_command(options);
     case Command::kInspect: return inspect_command(options);
     case Command::kTemplate: return template_command(options);
     case Command::kCheck: return check_command(options);
@@ -70,8 +71,8 @@ bool wants_model(Command command, const Options& options) {
     return options.engine.chat_template.empty() || options.template_tokens;
   }
   return command != Command::kBackends && command != Command::kBenchKernels &&
-         command != Command::kExplain && command != Command::kCatalogServe &&
-         command != Command::kCatalogExport;
+         command != Command::kBenchServe && command != Command::kExplain &&
+         command != Command::kCatalogServe && command != Command::kCatalogExport;
 }
 
 int run(const std::vector<std::string>& arguments) {

@@ -14,6 +14,7 @@
 #include "cli/engine_flags.h"
 #include "cli/launch_flags.h"
 #include "cli/launch_line.h"
+#include "cli/load_flags.h"
 
 namespace quern::cli {
 namespace {
@@ -66,6 +67,10 @@ std::vector<Declared> declare_commands(CLI::App* program, Options* o) {
   add_kernels(Flags(kernels->allow_extras()), o);
   Flags(kernels).on("--json", &o->json, "Print one JSON object");
   all.push_back({Command::kBenchKernels, kernels});
+  CLI::App* load =
+      bench->add_subcommand("serve", "Load on a running server, quern's or any with OpenAI's API");
+  add_load(Flags(load->allow_extras()), o);
+  all.push_back({Command::kBenchServe, load});
   add_latency(Flags(latency), o);
   Flags(perplexity).positional("file", &o->file, "A text file");
 
@@ -299,6 +304,7 @@ CommandLine parse_command_line(const std::vector<std::string>& given) {
                                           {"hint", "see `" + full_name(chosen) + " --help`"}});
   }
   require_arguments(line.command, chosen, line.options);
+  if (line.command == Command::kBenchServe) settle_load(&line.options);
   settle_model(&line.options);
   settle_hardware(line.options);
   return line;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "load/options.h"
 #include "quern/engine.h"
 #include "server/http_server.h"
 
@@ -18,6 +19,19 @@ namespace quern::cli {
 constexpr std::int64_t whole_seconds(std::chrono::milliseconds time) {
   return std::chrono::duration_cast<std::chrono::seconds>(time).count();
 }
+
+// Flags of `bench serve` before settle_load() makes load::Options of them.
+struct LoadFlags {
+  std::string base_url;  // "": from host and port
+  std::string backend = "sglang-oai-chat";
+  std::string dataset;  // "": random, or openai where a file is given
+  std::string rate;     // "": inf
+  bool disable_stream = false, disable_ignore_eos = false, details = false;
+  std::int64_t timeout_s = 600;
+  std::optional<double> range_ratio;
+  std::optional<std::int64_t> groups, prefix_len, question_len, answer_len;
+  std::string json_file, plot_file;
+};
 
 struct Options {
   EngineOptions engine;  // --model … --threads
@@ -57,6 +71,8 @@ struct Options {
   std::int64_t bench_requests = 64;
   std::int64_t bench_prompt_tokens = 128, bench_new_tokens = 128;  // of each request
   std::int64_t bench_concurrency = 0;                              // 0: all at once
+  load::Options load;                                              // bench serve
+  LoadFlags load_flags;
   std::string file;  // the text of bench perplexity, the conversation of template
 
   // template
@@ -87,6 +103,7 @@ enum class Command {
   kBenchPerplexity,
   kBenchKernels,
   kBenchThroughput,
+  kBenchServe,
   kInspect,
   kTemplate,
   kCheck,

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -172,7 +173,7 @@ TEST(CommandLine, SuggestsTheNearestCommand) {
 
 TEST(CommandLine, RefusesWhatIsMissingOrTooMuch) {
   expect_refused({"bench"}, errors::kMissingCommand,
-                 "`quern bench` needs a command: latency, perplexity, throughput, kernels.");
+                 "`quern bench` needs a command: latency, perplexity, throughput, kernels, serve.");
   expect_refused({"generate"}, errors::kMissingArgument,
                  "`quern generate` needs a prompt in quotes.");
   expect_refused({"generate", "Hello", "there"}, errors::kUnexpectedArgument,
@@ -313,6 +314,45 @@ TEST(Nearest, FindsMistypedNamesOnly) {
   EXPECT_EQ(nearest("gpu", {"flashinfer", "triton"}), "");
   EXPECT_EQ(nearest("", {"a"}), "");
   EXPECT_EQ(nearest(std::string(1000, 'x'), {"x"}), "");
+}
+
+TEST(CommandLine, SettlesTheFlagsOfALoad) {
+  const auto load = [](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {"bench", "serve"});
+    return parse_command_line(flags).options.load;
+  };
+  EXPECT_EQ(load({}).base_url, "http://127.0.0.1:30000");
+  EXPECT_EQ(load({"--host", "::1", "--port", "8"}).base_url, "http://[::1]:8");
+  EXPECT_EQ(load({"--base-url", "http://h:9/v1/"}).base_url, "http://h:9");
+  EXPECT_EQ(load({}).workload, load::Workload::kRandom);
+  EXPECT_EQ(load({"--dataset-path", "x"}).workload, load::Workload::kFile);
+  EXPECT_EQ(load({"--backend", "sglang"}).api, load::Api::kGenerate);
+  EXPECT_EQ(load({"--backend", "vllm"}).api, load::Api::kCompletions);
+  EXPECT_FALSE(load({"--disable-ignore-eos"}).ignore_eos);
+  EXPECT_EQ(load({"--request-rate", "2.5"}).request_rate, 2.5);
+  EXPECT_FALSE(std::isfinite(load({"--request-rate", "inf"}).request_rate));
+  EXPECT_EQ(load({"--dataset-name", "multi-turn"}).prefix_len, 0);
+  const load::Options shared = load({"--dataset-name", "generated-shared-prefix",
+                                     "--gsp-question-len", "7", "--gsp-output-len", "3"});
+  EXPECT_EQ(shared.prefix_len, 512);
+  EXPECT_EQ(shared.input_len, 7);
+  EXPECT_EQ(shared.output_len, 3);
+  for (const std::vector<std::string>& bad : {std::vector<std::string>{"--base-url", "https://h"},
+                                              {"--request-rate", "-1"},
+                                              {"--extra-request-body", "[1]"},
+                                              {"--api-key", "a b"},
+                                              {"--timeout", "0"}}) {
+    std::vector<std::string> arguments = {"bench", "serve"};
+    arguments.insert(arguments.end(), bad.begin(), bad.end());
+    const auto error = refusal(arguments);
+    ASSERT_TRUE(error) << bad[0];
+    EXPECT_EQ(error->id(), errors::kInvalidFlagValue) << bad[0];
+    EXPECT_EQ(error->field("param"), bad[0]);
+  }
+  EXPECT_EQ(refusal({"bench", "serve", "--dataset-name", "openai"})->id(),
+            errors::kMissingArgument);
+  EXPECT_EQ(refusal({"bench", "serve", "--dataset-name", "random", "--dataset-path", "x"})->id(),
+            errors::kContradictoryFlags);
 }
 
 }  // namespace

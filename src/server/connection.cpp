@@ -213,10 +213,18 @@ class Connection : public OpenConnection, public std::enable_shared_from_this<Co
 
   ServerFacts facts() const { return {core_.url, core_.draining, !core_.options.api_key.empty()}; }
 
+  Reply metrics_reply() const {
+    Reply reply;
+    reply.content_type = "text/plain; version=0.0.4; charset=utf-8";
+    reply.body = core_.metrics->exposition(core_.engine->info(), core_.engine->stats());
+    return reply;
+  }
+
   awaitable<Reply> make_page(const Route& route, const HttpRequest& request) {
-    auto make = [&route, &request, engine = core_.engine, facts = facts()] {
+    auto make = [this, &route, &request, engine = core_.engine, facts = facts()] {
       try {
         if (route.is_catalog()) return catalog_reply(route, request);
+        if (route.action == Action::kMetrics) return metrics_reply();
         return page(route, request, *engine, facts);
       } catch (...) {
         return error_reply(current_error());
@@ -249,6 +257,7 @@ class Connection : public OpenConnection, public std::enable_shared_from_this<Co
     auto exchange =
         std::make_shared<Exchange>(stream_.get_executor(), core_.options.max_unread_bytes);
     AbortGuard guard{core_, exchange};
+    Metrics::Timer timer(*core_.metrics);
     watched_ = exchange;
     watch(exchange);
     std::unique_ptr<Generation> generation;
@@ -267,7 +276,7 @@ class Connection : public OpenConnection, public std::enable_shared_from_this<Co
     if (!reply) {
       stream_is_chunked_ = can_chunk;
       if (generation->stream && !can_chunk) keep_alive_ = false;
-      reply = co_await relay(generation.get(), exchange.get(), choices);
+      reply = co_await relay(generation.get(), exchange.get(), choices, &timer);
       if (!exchange->aborted() && (!reply || reply->status == 200)) guard.exchange = nullptr;
     }
     const bool gone = exchange->aborted() && !reply;
@@ -281,8 +290,8 @@ class Connection : public OpenConnection, public std::enable_shared_from_this<Co
 
   // Passes events on until all choices ended. Returns the reply that is still to be written: the
   // answer or an error; nothing after a stream, or where the exchange was aborted.
-  awaitable<std::optional<Reply>> relay(Generation* generation, Exchange* exchange,
-                                        size_t choices) {
+  awaitable<std::optional<Reply>> relay(Generation* generation, Exchange* exchange, size_t choices,
+                                        Metrics::Timer* timer) {
     bool begun = false;
     while (choices > 0) {
       co_await exchange->wait();
@@ -294,6 +303,7 @@ class Connection : public OpenConnection, public std::enable_shared_from_this<Co
           failed = std::move(event);
           break;
         }
+        timer->add(choice, event);
         generation->add(choice, event);
         if (event.finish_reason != FinishReason::kNone) --choices;
       }

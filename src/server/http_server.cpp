@@ -215,6 +215,7 @@ void HttpServer::Impl::serve(Engine* engine, bool on_signals) {
   Impl& server = *this;
   server.on_io([&] {
     core.engine = engine;
+    if (engine) core.metrics = std::make_unique<Metrics>(engine->info().served_model_name);
     core.catalog_only = engine == nullptr;
     if (on_signals) server.wait_for_signals();
   });

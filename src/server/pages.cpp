@@ -160,6 +160,7 @@ Reply page(const Route& route, const HttpRequest& request, const Engine& engine,
     case Action::kServerInfo: return server_info(engine);
     case Action::kTokenize: return tokenize(request.body, engine);
     case Action::kDetokenize: return detokenize(request.body, engine);
+    case Action::kMetrics:  // connection.cpp, which has the times
     case Action::kCatalogList:
     case Action::kCatalogEntry:
     case Action::kCatalogIndexPage:

@@ -19,6 +19,7 @@ constexpr Route kRoutes[] = {
     {"/get_model_info", false, kRead, Action::kModelInfo},
     {"/server_info", false, kRead, Action::kServerInfo},
     {"/get_server_info", false, kRead, Action::kServerInfo},
+    {"/metrics", false, kRead, Action::kMetrics},
     {"/api/errors", false, kRead, Action::kCatalogList},
     {"/api/errors/", true, kRead, Action::kCatalogEntry},
     {"/errors", false, kRead, Action::kCatalogIndexPage},

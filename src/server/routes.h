@@ -13,6 +13,7 @@ enum class Action {
   kModel,
   kModelInfo,
   kServerInfo,
+  kMetrics,
   kCatalogList,
   kCatalogEntry,
   kCatalogIndexPage,

@@ -7,11 +7,13 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <chrono>
+#include <memory>
 #include <set>
 #include <string>
 
 #include "quern/engine.h"
 #include "server/http_server.h"
+#include "server/metrics.h"
 
 namespace quern::server {
 
@@ -33,6 +35,7 @@ struct ServerCore {
   std::string url;
   std::set<OpenConnection*> connections;
   Engine* engine = nullptr;  // null while loading and after serve()
+  std::unique_ptr<Metrics> metrics;  // as long as there was an engine
   bool draining = false;
   bool catalog_only = false;  // there will be no engine
   std::atomic<int> busy = 0;  // connections that are not idle; any thread
