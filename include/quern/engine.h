@@ -21,10 +21,11 @@ struct EngineOptions {
   std::string model_path;         // GGUF file or Hugging Face folder
   std::string served_model_name;  // default: model_path
   std::string chat_template;      // a .jinja file or a built-in one's name; default: the model's
-  std::string dtype = "auto";     // auto, bfloat16, float32
-  bool no_repack = false;         // weights stay mapped as they are stored
-  std::string kv_cache_dtype = "auto";  // auto, bf16, float32
-  std::int64_t context_length = 0;      // at most the model's
+  bool allow_special_tokens_in_prompt = false;  // as if each request said parse_special_tokens
+  std::string dtype = "auto";                   // auto, bfloat16, float32
+  bool no_repack = false;                       // weights stay mapped as they are stored
+  std::string kv_cache_dtype = "auto";          // auto, bf16, float32
+  std::int64_t context_length = 0;              // at most the model's
   std::int64_t max_running_requests = 0;
   std::int64_t max_total_tokens = 0;  // size of the KV cache
   std::int64_t chunked_prefill_size = 0;
@@ -113,10 +114,13 @@ class Engine {
   virtual const EngineInfo& info() const = 0;
   virtual EngineStats stats() const = 0;  // any thread
 
-  // The token ids that submit() would use. Any thread. Throws: Error.
+  // The token ids that submit() would use; none for an empty text, which submit() refuses. Any
+  // thread. Throws: Error.
   virtual std::vector<std::int32_t> tokenize(const Request& request) const = 0;
-  // Valid UTF-8. Any thread. Throws: Error for an id outside the vocabulary.
-  virtual std::string detokenize(const std::vector<std::int32_t>& ids) const = 0;
+  // Valid UTF-8; control tokens write nothing where they are skipped. Any thread. Throws: Error for
+  // an id outside the vocabulary.
+  virtual std::string detokenize(const std::vector<std::int32_t>& ids,
+                                 bool skip_special_tokens = true) const = 0;
 };
 
 }  // namespace quern

@@ -45,10 +45,12 @@ struct PromptPiece {
 
 // Exactly one of prompt, token_ids, messages is set.
 struct Request {
-  std::optional<std::string> prompt;                   // control tokens in it are recognised
+  std::optional<std::string> prompt;                   // a text
   std::optional<std::vector<std::int32_t>> token_ids;  // used as they are
   std::optional<std::vector<ChatMessage>> messages;    // rendered by the model's chat template
   ChatOptions chat;                                    // with messages
+  bool add_special_tokens = true;     // what the tokenizer puts around a prompt (its BOS, its EOS)
+  bool parse_special_tokens = false;  // control tokens written in a text are recognised as such
   SamplingParams sampling;
 };
 

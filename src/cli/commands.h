@@ -17,6 +17,7 @@ int bench_throughput_command(const Options& options);  // bench_throughput.cpp
 int bench_serve_command(const Options& options);       // bench_serve.cpp
 int inspect_command(const Options& options);           // inspect.cpp
 int template_command(const Options& options);          // template.cpp
+int tokenize_command(const Options& options);          // tokenize.cpp
 int check_command(const Options& options);             // check.cpp
 int backends_command(const Options& options);          // backends.cpp
 int explain_command(const Options& options);           // explain.cpp

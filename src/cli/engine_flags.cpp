@@ -56,6 +56,11 @@ void add_chat_template(Flags flags, Options* o) {
              "FILE|NAME");
 }
 
+void add_special_tokens(Flags flags, Options* o) {
+  flags.on("--allow-special-tokens-in-prompt", &o->engine.allow_special_tokens_in_prompt,
+           "Control tokens such as <|im_end|> count as such in the text of users too");
+}
+
 void add_engine(Flags flags, Options* o) {
   EngineOptions& e = o->engine;
   flags.choice("--dtype", &e.dtype, {"auto", "bfloat16", "float32"}, "Type of the activations");
@@ -79,6 +84,7 @@ void add_engine(Flags flags, Options* o) {
                 "Seed of requests that bring none; 0: from the clock", "0");
   flags.integer("--threads", &e.threads, 1, 4096, "Compute threads", "the usable CPUs");
   add_chat_template(flags, o);
+  add_special_tokens(flags, o);
   add_speculation(flags, o);
 }
 

@@ -8,6 +8,7 @@
 namespace quern::cli {
 
 void add_model(Flags flags, Options* options);  // which model, and the log's level
+void add_special_tokens(Flags flags, Options* options);
 void add_chat_template(Flags flags, Options* options);
 void add_engine(Flags flags, Options* options);
 void add_sampling(Flags flags, Options* options);

@@ -47,6 +47,12 @@ class Flags {
             });
   }
 
+  // Any text, the empty one too.
+  void optional_text(const std::string& name, std::optional<std::string>* target,
+                     const std::string& help, const std::string& word) {
+    declare(name, help, word, "", [target](const std::string& value) { *target = value; });
+  }
+
   void choice(const std::string& names, std::string* target, std::vector<std::string> allowed,
               const std::string& help) {
     std::string list;
@@ -100,6 +106,13 @@ class Flags {
 
   void positional(const std::string& name, std::string* target, const std::string& help) {
     app_->add_option(name, *target, help);
+  }
+
+  // Here an empty word is not the same as none.
+  void positional(const std::string& name, std::optional<std::string>* target,
+                  const std::string& help) {
+    app_->add_option_function<std::string>(
+        name, [target](const std::string& value) { *target = value; }, help);
   }
 
  private:

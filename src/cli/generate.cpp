@@ -31,6 +31,7 @@ Request request_of(const Options& options, const EngineInfo& info) {
   if (request.sampling.max_tokens < 0) request.sampling.max_tokens = kDefaultMaxTokens;
   if (options.raw || !info.has_chat_template) {
     request.prompt = options.prompt;
+    request.parse_special_tokens = true;  // often a template's output
     return request;
   }
   std::vector<ChatMessage> messages;

@@ -56,6 +56,7 @@ int run_command(Command command, const Options& options) {
     case Command::kBenchServe: return bench_serve_command(options);
     case Command::kInspect: return inspect_command(options);
     case Command::kTemplate: return template_command(options);
+    case Command::kTokenize: return tokenize_command(options);
     case Command::kCheck: return check_command(options);
     case Command::kBackends: return backends_command(options);
     case Command::kExplain: return explain_command(options);

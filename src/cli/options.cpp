@@ -90,6 +90,18 @@ std::vector<Declared> declare_commands(CLI::App* program, Options* o) {
                           "Render so often again and tell the CPU time on stderr");
   Flags(rendered).on("--json", &o->json, "Print one JSON object");
 
+  CLI::App* tokenized =
+      add(program, "tokenize", "Print the token ids of a text, or the text of token ids",
+          Command::kTokenize);
+  Flags(tokenized).positional("model", &o->model, "The model, as --model");
+  Flags(tokenized).positional("text", &o->text, "The text; -: standard input, as without it");
+  Flags(tokenized).optional_text("--decode", &o->decode_ids,
+                                 "The other way round, e.g. 1,2,3; -: from standard input", "IDS");
+  Flags(tokenized).on("--no-special-tokens", &o->no_special_tokens,
+                      "Put no tokens around the text; with --decode write no control tokens");
+  add_special_tokens(Flags(tokenized), o);
+  Flags(tokenized).on("--json", &o->json, "Print one JSON object");
+
   CLI::App* check = add(program, "check",
                         "Tell which attention backends fit a model and a machine, and why others "
                         "do not; reads no weights",
@@ -257,6 +269,18 @@ void settle_model(Options* options) {
   path = alone;
 }
 
+// Behind --model a word alone is the text.
+void settle_text(Options* options) {
+  if (!options->engine.model_path.empty() && !options->text && !options->model.empty()) {
+    options->text = std::exchange(options->model, "");
+  }
+  if (!options->text || !options->decode_ids) return;
+  throw Error(errors::kContradictoryFlags, {{"first", "--decode"},
+                                            {"second", "a text"},
+                                            {"reason", "one goes to text, the other comes from it"},
+                                            {"param", "--decode"}});
+}
+
 void settle_hardware(const Options& options) {
   const std::string& simulated = options.engine.simulate_hardware;
   if (options.hardware.empty() || simulated.empty() || options.hardware == simulated) return;
@@ -305,6 +329,7 @@ CommandLine parse_command_line(const std::vector<std::string>& given) {
   }
   require_arguments(line.command, chosen, line.options);
   if (line.command == Command::kBenchServe) settle_load(&line.options);
+  if (line.command == Command::kTokenize) settle_text(&line.options);
   settle_model(&line.options);
   settle_hardware(line.options);
   return line;

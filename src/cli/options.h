@@ -79,6 +79,11 @@ struct Options {
   bool template_tokens = false;       // print the token ids too
   std::int64_t template_repeats = 0;  // render so often, to tell the time
 
+  // tokenize
+  std::optional<std::string> text;        // unset and "-": standard input
+  std::optional<std::string> decode_ids;  // the other way round: these to a text
+  bool no_special_tokens = false;         // none put around, none written
+
   // explain and catalog
   std::string explain_text;  // an id, a slug or a pasted text; "-": standard input
   std::string search;        // words
@@ -106,6 +111,7 @@ enum class Command {
   kBenchServe,
   kInspect,
   kTemplate,
+  kTokenize,
   kCheck,
   kBackends,
   kExplain,

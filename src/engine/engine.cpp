@@ -57,6 +57,7 @@ class EngineImpl final : public Engine {
                     .max_prefill_tokens = loaded_.info.chunked_prefill_size,
                     .page_size = static_cast<std::int32_t>(loaded_.info.page_size)},
                    *loaded_.pages),
+        allow_special_tokens_(options.allow_special_tokens_in_prompt),
         seed_(options.random_seed != 0 ? options.random_seed : clock_seed()) {
     logits_ = kernels::AlignedBuffer(loaded_.info.max_running_requests * loaded_.info.vocab *
                                      static_cast<std::int64_t>(sizeof(float)));
@@ -77,6 +78,7 @@ class EngineImpl final : public Engine {
     Sampler::check(request.sampling);
     Command command;
     command.tokens = tokenize(request);
+    if (command.tokens.empty()) throw Error(errors::kPromptEmpty);
     check_length(static_cast<std::int64_t>(command.tokens.size()));
     command.sampling = request.sampling;
     command.sink = std::move(sink);
@@ -123,23 +125,27 @@ class EngineImpl final : public Engine {
     const int forms =
         (request.prompt ? 1 : 0) + (request.token_ids ? 1 : 0) + (request.messages ? 1 : 0);
     if (forms != 1) throw Error(errors::kRequestFormInvalid, {{"count", forms}});
-    std::vector<std::int32_t> ids;
-    if (request.prompt) {
-      ids = loaded_.tokenizer->encode(*request.prompt, true);
-    } else if (request.messages) {
-      ids =
-          loaded_.tokenizer->encode(loaded_.chat_template->render(*request.messages, request.chat));
-    } else {
-      ids = *request.token_ids;
-      check_ids(ids);
+    if (request.token_ids) {
+      check_ids(*request.token_ids);
+      return *request.token_ids;
     }
-    if (ids.empty()) throw Error(errors::kPromptEmpty);
-    return ids;
+    const bool trusted = request.parse_special_tokens || allow_special_tokens_;
+    std::vector<PromptPiece> pieces;
+    if (request.prompt) {
+      pieces.push_back({*request.prompt, trusted});
+    } else {
+      pieces = loaded_.chat_template->render(*request.messages, request.chat);
+      for (PromptPiece& piece : pieces) piece.trusted = piece.trusted || trusted;
+    }
+    return loaded_.tokenizer->encode(pieces, request.add_special_tokens);
   }
 
-  std::string detokenize(const std::vector<std::int32_t>& ids) const override {
+  std::string detokenize(const std::vector<std::int32_t>& ids,
+                         bool skip_special_tokens) const override {
     check_ids(ids);
-    return text::decode(*loaded_.tokenizer, ids);
+    text::DecodeOptions options;
+    options.skip_special_tokens = skip_special_tokens;
+    return text::decode(*loaded_.tokenizer, ids, options);
   }
 
  private:
@@ -333,6 +339,7 @@ class EngineImpl final : public Engine {
   std::unordered_map<RequestId, Active> active_;
   // f32 [max_running_requests, vocab]; rows that no step has used take no memory.
   kernels::AlignedBuffer logits_;
+  const bool allow_special_tokens_;  // in the texts of all requests
   const std::uint64_t seed_;
   std::int64_t aborted_ = 0, prompt_tokens_ = 0, generated_tokens_ = 0, steps_ = 0;
 

@@ -308,8 +308,13 @@ TEST(Engine, TextPromptsAndChatsBecomeTokens) {
   EXPECT_EQ(engine->tokenize(chat), expected);
   Request text;
   text.prompt = "a<|endoftext|>b";
+  const std::vector<std::int32_t> plain = engine->tokenize(text);
+  EXPECT_EQ(std::count(plain.begin(), plain.end(), 0), 0);
+  EXPECT_EQ(engine->detokenize(plain), *text.prompt);
+  text.parse_special_tokens = true;
   EXPECT_EQ(engine->tokenize(text), (std::vector<std::int32_t>{68, 0, 69}));
   EXPECT_EQ(engine->detokenize({68, 0, 69}), "ab");
+  EXPECT_EQ(engine->detokenize({68, 0, 69}, false), *text.prompt);
   for (const std::int32_t id : {-1, 512}) {
     try {
       engine->detokenize({68, id});

@@ -11,6 +11,8 @@ namespace quern::server {
 // chat_template_kwargs, reasoning_effort, add_generation_prompt and continue_final_message.
 // Content may be a string, null, or an array of text parts. The role `developer` is OpenAI's newer
 // word for `system` and is read as that; other members of messages go to the template as they are.
+// A tool is of type function, which may go unsaid, and has a name; so has a call, whose arguments
+// may be anything.
 // Throws: kMissingField, kWrongFieldType, kFieldOutOfRange, kFieldNotServed.
 void read_chat(const Fields& fields, Request* request);
 

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/errors/base.h"
+#include "base/errors/engine.h"
 #include "base/errors/server.h"
 #include "quern/engine.h"
 
@@ -84,10 +85,20 @@ class FakeEngine : public Engine {
 
   std::vector<std::int32_t> tokenize(const Request& request) const override {
     const std::string text = text_of(request);
-    return {text.begin(), text.end()};
+    std::vector<std::int32_t> ids(text.begin(), text.end());
+    // The ids 1 and 2 tell how it was asked.
+    if (!request.add_special_tokens) ids.push_back(1);
+    if (request.parse_special_tokens) ids.push_back(2);
+    return ids;
   }
-  std::string detokenize(const std::vector<std::int32_t>& ids) const override {
-    return valid_utf8(std::string(ids.begin(), ids.end()));
+  // Ids below 32 are its special tokens.
+  std::string detokenize(const std::vector<std::int32_t>& ids, bool skip_special) const override {
+    std::string text;
+    for (const std::int32_t id : ids) {
+      if (id >= 256) throw Error(errors::kTokenIdOutOfRange, {{"id", id}});
+      if (id >= 32 || !skip_special) text += static_cast<char>(id);
+    }
+    return valid_utf8(text);
   }
 
   Request last_request() const {

@@ -127,6 +127,7 @@ std::unique_ptr<Generation> read_generate(std::string_view body, const EngineInf
   refuse_unserved(params, kUnservedSampling);
 
   Request request = read_request(fields);
+  read_special_tokens(fields, &request);
   request.sampling = read_sampling(params, info.default_sampling);
   request.sampling.seed = params.seed("sampling_seed");
   request.sampling.max_tokens =

@@ -122,18 +122,6 @@ TEST_F(NativeApi, ShowsModelsAndFacts) {
   EXPECT_EQ(server.get("/health").body, "");
 }
 
-TEST_F(NativeApi, TokenizesAndDetokenizes) {
-  const Json json = server.post("/tokenize", R"({"prompt":"ab"})").json();
-  EXPECT_EQ(json["tokens"], Json::array({97, 98}));
-  EXPECT_EQ(json["count"], 2);
-  EXPECT_EQ(server.post("/v1/tokenize", R"({"messages":[{"role":"user","content":"a"}]})")
-                .json()["count"],
-            1);
-  EXPECT_EQ(server.post("/detokenize", R"({"tokens":[97,98]})").json()["text"], "ab");
-  EXPECT_EQ(server.post("/tokenize", R"({})").status, 400);
-  EXPECT_EQ(server.post("/detokenize", R"({"tokens":["a"]})").status, 400);
-}
-
 TEST(IndexPage, EscapesWhatItShows) {
   EngineInfo info;
   info.served_model_name = "<script>'\"&";

@@ -187,15 +187,6 @@ class OpenAiGeneration : public Generation {
   std::string frames_;
 };
 
-void check_model(const Fields& fields, const EngineInfo& info) {
-  const std::string model = fields.text("model").value_or("");
-  if (model.empty() || model == "default" || model == info.served_model_name) return;
-  throw Error(errors::kServedModelUnknown, {{"param", "model"},
-                                            {"code", "model_not_found"},
-                                            {"model", model},
-                                            {"served", info.served_model_name}});
-}
-
 void read_stream(const Fields& fields, OpenAiGeneration* generation) {
   generation->stream = fields.boolean("stream").value_or(false);
   const Json* options = fields.find("stream_options");
@@ -273,13 +264,25 @@ std::unique_ptr<Generation> read(Kind kind, std::string_view body, const EngineI
         "n", fmt::format("such that all prompts have at most {} choices together", kMaxRequests),
         Json(count));
   }
-  for (Request& prompt : prompts) prompt.sampling = sampling;
+  for (Request& prompt : prompts) {
+    prompt.sampling = sampling;
+    read_special_tokens(fields, &prompt);
+  }
   generation->prompt_param = kind == Kind::kChat ? "messages" : "prompt";
   generation->set_requests(std::move(prompts), count);
   return generation;
 }
 
 }  // namespace
+
+void check_model(const Fields& fields, const EngineInfo& info) {
+  const std::string model = fields.text("model").value_or("");
+  if (model.empty() || model == "default" || model == info.served_model_name) return;
+  throw Error(errors::kServedModelUnknown, {{"param", "model"},
+                                            {"code", "model_not_found"},
+                                            {"model", model},
+                                            {"served", info.served_model_name}});
+}
 
 std::unique_ptr<Generation> read_chat_completion(std::string_view body, const EngineInfo& info) {
   return read(Kind::kChat, body, info);

@@ -7,6 +7,7 @@
 
 #include "quern/engine.h"
 #include "server/generation.h"
+#include "server/json_body.h"
 
 namespace quern::server {
 
@@ -14,5 +15,9 @@ namespace quern::server {
 // kServedModelUnknown.
 std::unique_ptr<Generation> read_chat_completion(std::string_view body, const EngineInfo& info);
 std::unique_ptr<Generation> read_completion(std::string_view body, const EngineInfo& info);
+
+// The field `model` names the served one, or is empty, "default" or absent.
+// Throws: kWrongFieldType, kServedModelUnknown.
+void check_model(const Fields& fields, const EngineInfo& info);
 
 }  // namespace quern::server

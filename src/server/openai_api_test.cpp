@@ -200,7 +200,8 @@ TEST_F(OpenAiApi, HandsToolsAndVariablesToTheTemplate) {
   EXPECT_TRUE(request.chat.continue_final_message);
   EXPECT_FALSE(request.chat.add_generation_prompt);
   const auto none = server.post("/v1/chat/completions", R"({"max_tokens":1,"tool_choice":"none",
-      "tools":[{"type":"function"}],"messages":[{"role":"user","content":"c"}]})");
+      "tools":[{"type":"function","function":{"name":"f"}}],
+      "messages":[{"role":"user","content":"c"}]})");
   EXPECT_EQ(none.status, 200);
   EXPECT_EQ(server.engine().last_request().chat.tools, "");
   EXPECT_TRUE(server.engine().last_request().chat.add_generation_prompt);

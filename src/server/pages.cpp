@@ -4,10 +4,9 @@
 
 #include "base/error.h"
 #include "base/errors/server.h"
-#include "server/chat_messages.h"
-#include "server/error_pages.h"
 #include "server/json_body.h"
 #include "server/text_forms.h"
+#include "server/tokenize_api.h"
 
 namespace quern::server {
 namespace {
@@ -82,57 +81,6 @@ Reply server_info(const Engine& engine) {
                      {"steps_total", stats.steps_total}});
 }
 
-// What `ask` answers; an error of the engine, which does not know the request's fields, names
-// `param`.
-template <typename Ask>
-Reply named(std::string_view param, Ask ask) {
-  try {
-    return ask();
-  } catch (...) {
-    return error_reply(current_error(), param);
-  }
-}
-
-Reply tokenize(std::string_view body, const Engine& engine) {
-  const Json json = parse_object(body);
-  const Fields fields(json);
-  std::string given;
-  for (const char* name : {"prompt", "text", "messages"}) {
-    const Json* value = fields.find(name);
-    if (!value) continue;
-    if (!given.empty()) {
-      fields.out_of_range(name, fmt::format("absent where {} is given", given), *value);
-    }
-    given = name;
-  }
-  if (given.empty()) {
-    throw Error(errors::kMissingField,
-                {{"param", "prompt"}, {"expected", "give either prompt or messages"}});
-  }
-  Request request;
-  if (given == "messages") {
-    read_chat(fields, &request);
-  } else {
-    request.prompt = fields.text(given);
-  }
-  return named(given, [&] {
-    const std::vector<std::int32_t> ids = engine.tokenize(request);
-    return json_reply(
-        {{"tokens", ids}, {"count", ids.size()}, {"max_model_len", engine.info().context_length}});
-  });
-}
-
-Reply detokenize(std::string_view body, const Engine& engine) {
-  const Json json = parse_object(body);
-  const Json* tokens = Fields(json).find("tokens");
-  if (!tokens) {
-    throw Error(errors::kMissingField,
-                {{"param", "tokens"}, {"expected", "an array of token ids is needed"}});
-  }
-  const std::vector<std::int32_t> ids = token_ids(*tokens, "tokens");
-  return named("tokens", [&] { return json_reply({{"text", engine.detokenize(ids)}}); });
-}
-
 }  // namespace
 
 Reply page(const Route& route, const HttpRequest& request, const Engine& engine,
@@ -158,8 +106,8 @@ Reply page(const Route& route, const HttpRequest& request, const Engine& engine,
       return model_page(std::string_view(request.path).substr(route.path.size()), engine.info());
     case Action::kModelInfo: return model_info(engine.info());
     case Action::kServerInfo: return server_info(engine);
-    case Action::kTokenize: return tokenize(request.body, engine);
-    case Action::kDetokenize: return detokenize(request.body, engine);
+    case Action::kTokenize: return tokenize_reply(request.body, engine);
+    case Action::kDetokenize: return detokenize_reply(request.body, engine);
     case Action::kMetrics:  // connection.cpp, which has the times
     case Action::kCatalogList:
     case Action::kCatalogEntry:

@@ -78,6 +78,12 @@ SamplingParams read_sampling(const Fields& fields, const SamplingParams& default
   return sampling;
 }
 
+void read_special_tokens(const Fields& fields, Request* request) {
+  const std::optional<bool> asked = fields.boolean("add_special_tokens");
+  request->add_special_tokens = asked.value_or(true);
+  request->parse_special_tokens = asked.value_or(false);
+}
+
 void refuse_unserved(const Fields& fields, std::span<const UnservedField> unserved) {
   for (const UnservedField& field : unserved) {
     const Json* value = fields.find(field.name);

@@ -21,6 +21,10 @@ inline constexpr size_t kMaxStopTokens = 1024;
 // Throws: kWrongFieldType, kFieldOutOfRange.
 SamplingParams read_sampling(const Fields& fields, const SamplingParams& defaults);
 
+// add_special_tokens: absent, the tokenizer's own tokens are put around a prompt; true, control
+// tokens written in its texts are recognised too; false, neither. Throws: kWrongFieldType.
+void read_special_tokens(const Fields& fields, Request* request);
+
 // A value that asks for nothing and is therefore let through.
 enum class Harmless { kNothing, kFalse, kZero, kOne, kEmpty, kNoneWord, kPlainText, kMinusOne };
 

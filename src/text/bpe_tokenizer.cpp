@@ -42,7 +42,8 @@ TokenText BpeTokenizer::text(std::int32_t id) const {
   return {bytes, bytes, vocabulary_.kind(id) != TokenKind::kNone};
 }
 
-std::vector<std::int32_t> BpeTokenizer::encode(std::span<const PromptPiece> pieces) const {
+std::vector<std::int32_t> BpeTokenizer::encode(std::span<const PromptPiece> pieces,
+                                               bool add_special_tokens) const {
   std::string text;
   std::vector<Span> trusted;
   for (const PromptPiece& piece : pieces) {
@@ -75,7 +76,8 @@ std::vector<std::int32_t> BpeTokenizer::encode(std::span<const PromptPiece> piec
       }
     }
   }
-  if (bos_id_ >= 0 && (ids.empty() || ids.front() != bos_id_)) ids.insert(ids.begin(), bos_id_);
+  if (add_special_tokens && bos_id_ >= 0 && (ids.empty() || ids.front() != bos_id_))
+    ids.insert(ids.begin(), bos_id_);
   return ids;
 }
 

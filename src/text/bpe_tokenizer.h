@@ -25,7 +25,8 @@ class BpeTokenizer : public Tokenizer {
   using Tokenizer::encode;
   // Bytes that are not UTF-8 end a word and are encoded as they are; bytes that the vocabulary has
   // no token for are left out.
-  std::vector<std::int32_t> encode(std::span<const PromptPiece> pieces) const override;
+  std::vector<std::int32_t> encode(std::span<const PromptPiece> pieces,
+                                   bool add_special_tokens) const override;
   TokenText text(std::int32_t id) const override;
   bool is_control(std::int32_t id) const override {
     return vocabulary_.kind(id) == TokenKind::kControl;

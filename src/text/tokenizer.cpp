@@ -28,7 +28,7 @@ std::unique_ptr<Tokenizer> Tokenizer::create(const checkpoint::TokenizerSource& 
 
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text, bool trusted) const {
   const PromptPiece piece{std::string(text), trusted};
-  return encode(std::span(&piece, 1));
+  return encode(std::span(&piece, 1), true);
 }
 
 std::string_view Tokenizer::bytes(std::int32_t id) const {

@@ -46,8 +46,10 @@ class Tokenizer {
   virtual ~Tokenizer() = default;
 
   // The pieces are one text: words are split across their borders. Control tokens are recognised
-  // only where they lie in trusted pieces.
-  virtual std::vector<std::int32_t> encode(std::span<const PromptPiece> pieces) const = 0;
+  // only where they lie in trusted pieces. `add_special_tokens`: with those that the tokenizer puts
+  // around a text, unless they stand there already.
+  virtual std::vector<std::int32_t> encode(std::span<const PromptPiece> pieces,
+                                           bool add_special_tokens = true) const = 0;
   std::vector<std::int32_t> encode(std::string_view text, bool trusted) const;
 
   // What a token writes: nothing for ids without a token and ids out of range.

@@ -13,7 +13,7 @@ BOS_CHAT = "{{ bos_token }}" + makers.CHAT
 
 @pytest.mark.parametrize("path, body, param", [
     ("/generate", {"text": ""}, "text"), ("/v1/completions", {"prompt": ""}, "prompt"),
-    ("/tokenize", {"prompt": ""}, "prompt"), ("/tokenize", {"text": ""}, "text"),
+    ("/v1/completions", {"prompt": ["a", ""]}, "prompt"),
 ])
 def test_an_empty_prompt_names_its_own_field(tiny, path, body, param):
     found = error(tiny.post(path, body), 400)
