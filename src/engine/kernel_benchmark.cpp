@@ -100,6 +100,7 @@ void measure_kernels(ThreadPool& pool, const Peaks& peaks, const KernelPlan& pla
     sink(measure_case(pool, peaks, plan.repeats, what));
   };
   matmul_cases(pool, plan.only, measure);
+  expert_cases(pool, plan.only, measure);
   attention_cases(pool, plan.only, measure);
   latent_attention_cases(pool, plan.only, measure);
   small_cases(pool, plan.only, measure);

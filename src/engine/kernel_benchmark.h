@@ -56,6 +56,7 @@ KernelResult measure_case(ThreadPool& pool, const kernels::Peaks& peaks, int rep
 // The groups of cases. Each builds its data, hands its cases on and frees the data again.
 using CaseSink = std::function<void(const KernelCase&)>;
 void matmul_cases(ThreadPool& pool, const std::string& only, const CaseSink& sink);
+void expert_cases(ThreadPool& pool, const std::string& only, const CaseSink& sink);
 void attention_cases(ThreadPool& pool, const std::string& only, const CaseSink& sink);
 void latent_attention_cases(ThreadPool& pool, const std::string& only, const CaseSink& sink);
 void small_cases(ThreadPool& pool, const std::string& only, const CaseSink& sink);

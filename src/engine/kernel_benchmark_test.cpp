@@ -58,6 +58,26 @@ TEST(KernelBenchmark, OnlyTheKernelsAskedForRun) {
   EXPECT_EQ(names, std::vector<std::string>{"rope"});
 }
 
+// A token reads its 8 experts of 64; many tokens read them all, each once.
+TEST(KernelBenchmark, ExpertsCountTheBytesOfThoseThatAreRouted) {
+  ThreadPool pool(2);
+  std::vector<double> bytes, operations;
+  expert_cases(pool, "experts Q8_0", [&](const KernelCase& what) {
+    bytes.push_back(what.bytes);
+    operations.push_back(what.operations);
+    const KernelResult result = measure_case(pool, {.memory = 1e9, .int8 = 1e12}, 1, what);
+    EXPECT_GT(result.share, 0) << what.shape;
+  });
+  ASSERT_EQ(bytes.size(), 4u);
+  const double expert = 3.0 * 2048 * 768 / 32 * 34;
+  EXPECT_EQ(bytes[0], 8 * expert);
+  EXPECT_GT(bytes[1], 20 * expert);
+  EXPECT_LT(bytes[1], 60 * expert);
+  EXPECT_LE(bytes[2], 64 * expert);
+  EXPECT_EQ(bytes[3], 64 * expert);
+  EXPECT_EQ(operations[3], 512 * operations[0]);
+}
+
 TEST(KernelBenchmark, AttentionRunsOnEveryShape) {
   ThreadPool pool(2);
   int shapes = 0;
