@@ -30,6 +30,17 @@ struct EngineOptions {
   std::int64_t max_total_tokens = 0;  // size of the KV cache
   std::int64_t chunked_prefill_size = 0;
   std::int64_t page_size = 0;
+  bool disable_radix_cache = false;         // keep no computed prefixes for later requests
+  std::string schedule_policy = "fcfs";     // fcfs, lpm, priority
+  bool enable_priority_scheduling = false;  // the same as the policy priority
+  bool schedule_low_priority_values_first = false;
+  std::int64_t priority_scheduling_preemption_threshold = 10;
+  bool disable_priority_preemption = false;
+  double schedule_conservativeness = 1;  // of the pages reserved for answers
+  std::int64_t max_prefill_tokens = 0;   // of one step
+  bool disable_mixed_chunk = false;      // prompts and answers in steps of their own
+  std::int64_t max_queued_requests = 0;  // that wait; 0: any number
+  double request_waiting_timeout = 0, request_running_timeout = 0;  // seconds; 0: none
   std::string attention_backend;  // default: the first of the table that fits
   std::string prefill_attention_backend, decode_attention_backend;  // default: attention_backend
   bool enable_deterministic_inference = false;
@@ -55,7 +66,7 @@ struct EngineInfo {
   std::string dtype, kv_cache_dtype, isa, hardware;
   std::int64_t vocab = 0, layers = 0, context_length = 0;
   std::int64_t page_size = 0, pages_total = 0, kv_bytes_per_token = 0, weight_bytes = 0;
-  std::int64_t max_running_requests = 0, chunked_prefill_size = 0;
+  std::int64_t max_running_requests = 0, chunked_prefill_size = 0, max_prefill_tokens = 0;
   int threads = 0;
   bool has_chat_template = false;   // one that this build can render
   SamplingParams default_sampling;  // the model's generation_config.json over quern's own
@@ -64,10 +75,15 @@ struct EngineInfo {
 
 struct EngineStats {
   std::int64_t running = 0, queued = 0;
-  std::int64_t pages_used = 0, pages_total = 0;
+  std::int64_t pages_used = 0, pages_total = 0;  // used: by requests that run
+  std::int64_t pages_cached = 0;                 // of prefixes that no request uses; given up first
   std::int64_t requests_total = 0, aborted_total = 0;
   std::int64_t prompt_tokens_total = 0, generation_tokens_total = 0;
+  std::int64_t cached_tokens_total = 0;  // of prompt_tokens_total
+  double cache_hit_rate = 0;             // their share of the prompts that were let in
+  std::int64_t retracted_total = 0;      // requests that made room and were resumed later
   std::int64_t steps_total = 0;
+  double step_seconds = 0, forward_seconds = 0;  // of all steps, and of these inside the model
 };
 
 // Receives a request's events in order, on the engine's thread: it must return quickly and must not
@@ -92,6 +108,13 @@ class TokenStream {
   std::shared_ptr<State> state_;  // shared with the sink on the engine's thread
 };
 
+// What becomes of running requests when the engine pauses. Queued ones wait, but for kAbort.
+enum class PauseMode {
+  kAbort,    // all requests end with kCancelled
+  kRetract,  // back to the queue; no page stays in use, so that the cache can be flushed
+  kInPlace,  // they keep their pages
+};
+
 class Engine {
  public:
   // Checks everything (backend, flags, files) before weights are read, then loads and starts the
@@ -110,6 +133,19 @@ class Engine {
 
   // Refuses new requests, waits until the running ones ended or `limit` passed, cancels the rest.
   virtual void drain(std::chrono::milliseconds limit) = 0;
+
+  // The last event of every request says kCancelled: of those that run and those in the queue. The
+  // engine goes on. Any thread.
+  virtual void cancel_all() = 0;
+
+  // No step is computed between the two; requests are taken and wait. Nothing happens where the
+  // engine is paused, or runs, already. Any thread but the engine's.
+  virtual void pause(PauseMode mode) = 0;
+  virtual void resume() = 0;
+
+  // Forgets every cached prefix. Waits up to `limit`, a day at most, until no request runs; false,
+  // and nothing is forgotten, where one still does. Any thread but the engine's.
+  virtual bool flush_cache(std::chrono::milliseconds limit) = 0;
 
   virtual const EngineInfo& info() const = 0;
   virtual EngineStats stats() const = 0;  // any thread

@@ -51,6 +51,10 @@ struct Request {
   ChatOptions chat;                                    // with messages
   bool add_special_tokens = true;     // what the tokenizer puts around a prompt (its BOS, its EOS)
   bool parse_special_tokens = false;  // control tokens written in a text are recognised as such
+  // Keys and values of a prompt's beginning are shared by requests of one space only: a tenant, a
+  // salt. "" is a space too.
+  std::string cache_space;
+  std::int64_t priority = 0;  // higher first where the engine schedules by priority
   SamplingParams sampling;
 };
 
@@ -77,6 +81,7 @@ struct TokenEvent {
   // Of the whole request so far.
   std::int64_t prompt_tokens = 0;
   std::int64_t completion_tokens = 0;
+  std::int64_t cached_tokens = 0;  // of the prompt, that were not computed for this request
 };
 
 }  // namespace quern

@@ -13,6 +13,7 @@ int chat_command(const Options& options);              // chat.cpp
 int bench_latency_command(const Options& options);     // bench_latency.cpp
 int bench_perplexity_command(const Options& options);  // bench_perplexity.cpp
 int bench_kernels_command(const Options& options);     // bench_kernels.cpp
+int bench_scheduler_command(const Options& options);   // bench_scheduler.cpp
 int bench_throughput_command(const Options& options);  // bench_throughput.cpp
 int bench_serve_command(const Options& options);       // bench_serve.cpp
 int inspect_command(const Options& options);           // inspect.cpp

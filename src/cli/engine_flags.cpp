@@ -85,7 +85,37 @@ void add_engine(Flags flags, Options* o) {
   flags.integer("--threads", &e.threads, 1, 4096, "Compute threads", "the usable CPUs");
   add_chat_template(flags, o);
   add_special_tokens(flags, o);
+  add_scheduling(flags, o);
   add_speculation(flags, o);
+}
+
+void add_scheduling(Flags flags, Options* o) {
+  EngineOptions& e = o->engine;
+  flags.on("--disable-radix-cache", &e.disable_radix_cache,
+           "Keep no computed prefixes for later requests");
+  flags.choice("--schedule-policy", &e.schedule_policy, {"fcfs", "lpm", "priority"},
+               "Who is let in next: first come, longest cached prefix, highest priority");
+  flags.on("--enable-priority-scheduling", &e.enable_priority_scheduling,
+           "The same as --schedule-policy priority");
+  flags.on("--schedule-low-priority-values-first", &e.schedule_low_priority_values_first,
+           "A lower value is a higher priority");
+  flags.integer("--priority-scheduling-preemption-threshold",
+                &e.priority_scheduling_preemption_threshold, 0, 1'000'000'000,
+                "A request takes the place of another whose priority is lower by more", "10");
+  flags.on("--disable-priority-preemption", &e.disable_priority_preemption,
+           "No request takes the place of one that runs");
+  flags.real("--schedule-conservativeness", &e.schedule_conservativeness, false, 0, 1000,
+             "Of the pages that are reserved for answers; higher retracts fewer requests", "1");
+  flags.integer("--max-prefill-tokens", &e.max_prefill_tokens, 1, 1 << 24,
+                "Prompt tokens in one step; --chunked-prefill-size counts too", "16384");
+  flags.on("--disable-mixed-chunk", &e.disable_mixed_chunk,
+           "Prompts and answers in steps of their own, in turn");
+  flags.integer("--max-queued-requests", &e.max_queued_requests, 1, 1'000'000'000,
+                "Requests that may wait; more get 503", "any number");
+  flags.real("--request-waiting-timeout", &e.request_waiting_timeout, true, 0, 1e9,
+             "Seconds that a request may wait", "any");
+  flags.real("--request-running-timeout", &e.request_running_timeout, true, 0, 1e9,
+             "Seconds that a request may run", "any");
 }
 
 void add_sampling(Flags flags, Options* o) {

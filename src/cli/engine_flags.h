@@ -14,6 +14,7 @@ void add_engine(Flags flags, Options* options);
 void add_sampling(Flags flags, Options* options);
 void add_serve(Flags flags, Options* options);
 void add_latency(Flags flags, Options* options);
+void add_scheduling(Flags flags, Options* options);  // who runs when
 void add_kernels(Flags flags, Options* options);
 void add_throughput(Flags flags, Options* options);
 void add_address(Flags flags, Options* options);  // where a server listens

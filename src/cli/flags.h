@@ -85,9 +85,11 @@ class Flags {
   }
 
   // A number in [low, high], or in (low, high] with `open`.
-  void real(const std::string& names, std::optional<double>* target, bool open, double low,
-            double high, const std::string& help) {
-    declare(names, help, "X", "",
+  // Target: double or an optional of it.
+  template <typename Target>
+  void real(const std::string& names, Target* target, bool open, double low, double high,
+            const std::string& help, const std::string& shown_default = "") {
+    declare(names, help, "X", shown_default,
             [target, open, low, high, flag = first_of(names)](const std::string& value) {
               const auto number = parse_number<double>(value);
               if (!number || !std::isfinite(*number) || *number > high || *number < low ||

@@ -27,6 +27,8 @@ constexpr std::string_view kLogs = "logging is set with --log-level";
 constexpr std::string_view kMemory =
     "the KV cache is sized by what the weights leave; --max-total-tokens sets it";
 constexpr std::string_view kMetrics = "/metrics is always served, with fixed names and buckets";
+constexpr std::string_view kMixed =
+    "chunks of prompts run beside answers always; --disable-mixed-chunk parts them";
 constexpr std::string_view kMoeKernels = "there is one kernel for experts";
 constexpr std::string_view kNoDiffusion = "this build has no diffusion language models";
 constexpr std::string_view kNoDisaggregation =
@@ -35,14 +37,18 @@ constexpr std::string_view kNoHostCache =
     "this build has no tiers of the KV cache behind the first";
 constexpr std::string_view kNoLora = "this build serves no LoRA adapters";
 constexpr std::string_view kNoOffload = "this build keeps weights and KV cache in one memory";
-constexpr std::string_view kNoPrefixCache = "there is no prefix cache in this build";
+constexpr std::string_view kPrefixCache =
+    "the prefix cache is one radix tree, least recently used leaves go first; "
+    "--disable-radix-cache "
+    "turns it off";
+constexpr std::string_view kCacheReport = "answers always tell how many prompt tokens were cached";
 constexpr std::string_view kOneDevice =
     "this build runs on one device and has no parallelism of that kind";
 constexpr std::string_view kOtherEndpoint = "this build changes no weights while it runs";
 constexpr std::string_view kOverlap = "scheduling and computing have fixed places";
 constexpr std::string_view kPacked = "the KV cache has the layout of its backend";
 constexpr std::string_view kSchedule =
-    "requests run in order of arrival, prefill and decode in one batch";
+    "steps are filled by --schedule-policy, a budget of tokens and the time that they take";
 constexpr std::string_view kSpecDetail = "speculative decoding has no such knob here";
 constexpr std::string_view kStream = "every token is streamed as it comes";
 constexpr std::string_view kTextOnly = "this build serves text models";
@@ -98,7 +104,7 @@ constexpr LaunchFlag kFlags[] = {
     {"--detokenizer-worker-num", "", kOne, kWorkers},
     {"--device", "", kOne, kDevice},
     {"--disable-attn-tp-gather", "", kSwitch, kCollectives},
-    {"--disable-chunked-prefix-cache", "", kSwitch, kNoPrefixCache},
+    {"--disable-chunked-prefix-cache", "", kSwitch, kPrefixCache},
     {"--disable-cuda-graph", "", kSwitch, kGraphs},
     {"--disable-cuda-graph-padding", "", kSwitch, kGraphs},
     {"--disable-custom-all-reduce", "", kSwitch, kCollectives},
@@ -111,8 +117,6 @@ constexpr LaunchFlag kFlags[] = {
     {"--disable-overlap-schedule", "", kSwitch, kSchedule},
     {"--disable-piecewise-cuda-graph", "", kSwitch, kGraphs},
     {"--disable-prefill-cuda-graph", "", kSwitch, kGraphs},
-    {"--disable-priority-preemption", "", kSwitch, kSchedule},
-    {"--disable-radix-cache", "", kSwitch, kNoPrefixCache},
     {"--disable-shared-experts-fusion", "", kSwitch, kMoeKernels},
     {"--disable-tokenizer-batch-decode", "", kSwitch, kWorkers},
     {"--disaggregation-bootstrap-port", "", kOne, kNoDisaggregation},
@@ -145,7 +149,7 @@ constexpr LaunchFlag kFlags[] = {
     {"--enable-attn-tp-input-scattered", "", kSwitch, kCollectives},
     {"--enable-breakable-cuda-graph", "", kSwitch, kGraphs},
     {"--enable-broadcast-mm-inputs-process", "", kSwitch, kTextOnly},
-    {"--enable-cache-report", "", kSwitch, kNoPrefixCache},
+    {"--enable-cache-report", "", kSwitch, kCacheReport},
     {"--enable-cudagraph-gc", "", kSwitch, kGraphs},
     {"--enable-draft-weights-cpu-backup", "", kSwitch, kOtherEndpoint},
     {"--enable-dynamic-batch-tokenizer", "", kSwitch, kWorkers},
@@ -168,7 +172,7 @@ constexpr LaunchFlag kFlags[] = {
     {"--enable-metrics", "", kSwitch, kMetrics},
     {"--enable-metrics-for-all-schedulers", "", kSwitch, kMetrics},
     {"--enable-mfu-metrics", "", kSwitch, kMetrics},
-    {"--enable-mixed-chunk", "", kSwitch, kSchedule},
+    {"--enable-mixed-chunk", "", kSwitch, kMixed},
     {"--enable-mm-global-cache", "", kSwitch, kTextOnly},
     {"--enable-mscclpp", "", kSwitch, kCollectives},
     {"--enable-nccl-nvls", "", kSwitch, kCollectives},
@@ -181,7 +185,7 @@ constexpr LaunchFlag kFlags[] = {
     {"--enable-quant-communications", "", kSwitch, kCollectives},
     {"--enable-request-time-stats-logging", "", kSwitch, kTrace},
     {"--enable-scattered-sconv", "", kSwitch, kCollectives},
-    {"--enable-session-radix-cache", "", kSwitch, kNoPrefixCache},
+    {"--enable-session-radix-cache", "", kSwitch, kPrefixCache},
     {"--enable-single-batch-overlap", "", kSwitch, kOverlap},
     {"--enable-symm-mem", "", kSwitch, kCollectives},
     {"--enable-tf32-matmul", "", kSwitch, kExact},
@@ -290,8 +294,6 @@ constexpr LaunchFlag kFlags[] = {
     {"--max-lora-rank", "", kOne, kNoLora},
     {"--max-loras-per-batch", "", kOne, kNoLora},
     {"--max-mamba-cache-size", "", kOne, kMemory},
-    {"--max-prefill-tokens", "", kOne, kSchedule},
-    {"--max-queued-requests", "", kOne, kSchedule},
     {"--media-url-max-file-size-mb", "", kOne, kTextOnly},
     {"--mem-fraction-static", "", kOne, kMemory},
     {"--min-free-slots-delay", "", kOne, kSchedule},
@@ -337,10 +339,9 @@ constexpr LaunchFlag kFlags[] = {
     {"--prefill-delayer-wait-seconds-buckets", "", kMany, kMetrics},
     {"--prefill-max-requests", "", kOne, kSchedule},
     {"--prefill-round-robin-balance", "", kOne, kSchedule},
-    {"--priority-scheduling-preemption-threshold", "", kOne, kSchedule},
     {"--prompt-tokens-buckets", "", kMany, kMetrics},
-    {"--radix-cache-backend", "", kOne, kNoPrefixCache},
-    {"--radix-eviction-policy", "", kOne, kNoPrefixCache},
+    {"--radix-cache-backend", "", kOne, kPrefixCache},
+    {"--radix-eviction-policy", "", kOne, kPrefixCache},
     {"--remote-instance-weight-loader-backend", "", kOne, kLoading},
     {"--remote-instance-weight-loader-seed-instance-ip", "", kOne, kLoading},
     {"--remote-instance-weight-loader-seed-instance-service-port", "", kOne, kLoading},
@@ -348,8 +349,6 @@ constexpr LaunchFlag kFlags[] = {
     {"--remote-instance-weight-loader-start-seed-via-transfer-engine", "", kSwitch, kLoading},
     {"--retraction-policy", "", kOne, kSchedule},
     {"--sampling-backend", "", kOne, kKernels},
-    {"--schedule-conservativeness", "", kOne, kSchedule},
-    {"--schedule-policy", "", kOne, kSchedule},
     {"--scheduler-recv-interval", "", kOne, kSchedule},
     {"--show-time-cost", "", kSwitch, kLogs},
     {"--skip-server-warmup", "", kSwitch, kWarmup},
@@ -380,7 +379,7 @@ constexpr LaunchFlag kFlags[] = {
     {"--startup-weight-load-mode", "", kOne, kLoading},
     {"--stream-interval", "", kOne, kStream},
     {"--stream-output", "", kSwitch, kStream},
-    {"--strip-thinking-cache", "", kSwitch, kNoPrefixCache},
+    {"--strip-thinking-cache", "", kSwitch, kPrefixCache},
     {"--swa-full-tokens-ratio", "", kOne, kMemory},
     {"--tbo-token-distribution-threshold", "", kOne, kOverlap},
     {"--tokenizer-backend", "", kOne, kUnused},

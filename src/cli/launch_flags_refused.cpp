@@ -21,8 +21,6 @@ constexpr std::string_view kNoLora = "this build serves no LoRA adapters";
 constexpr std::string_view kNoOffload = "this build keeps weights and KV cache in one memory";
 constexpr std::string_view kNoParsers =
     "this build takes no tool calls or reasoning apart from the text";
-constexpr std::string_view kNoPriorities =
-    "this build serves requests in order of arrival and knows no priorities";
 constexpr std::string_view kNoRoute = "this build has no route for that";
 constexpr std::string_view kNoSparse = "this build has no kernels for sparse attention";
 constexpr std::string_view kNoTraining = "this build matches no training system";
@@ -86,7 +84,6 @@ constexpr LaunchFlag kFlags[] = {
     {"--enable-pdmux", "", kSwitch, kNoDisaggregation},
     {"--enable-prefill-context-parallel", "", kSwitch, kOneDevice},
     {"--enable-prefill-cp", "", kSwitch, kOneDevice},
-    {"--enable-priority-scheduling", "", kSwitch, kNoPriorities},
     {"--enable-return-hidden-states", "", kSwitch, kNoRoute},
     {"--enable-return-indexer-topk", "", kSwitch, kNoRoute},
     {"--enable-return-routed-experts", "", kSwitch, kNoRoute},
@@ -135,7 +132,6 @@ constexpr LaunchFlag kFlags[] = {
     {"--rl-on-policy-target", "", kOne, kNoTraining},
     {"--rl-quant-profile", "", kOne, kStoredWeights},
     {"--sampling-defaults", "", kOne, kSamplingDefaults, "model"},
-    {"--schedule-low-priority-values-first", "", kSwitch, kNoPriorities},
     {"--sidecar", "", kOne, kHttpOnly},
     {"--sidecar-args", "", kMany, kHttpOnly},
     {"--skip-tokenizer-init", "", kSwitch, kOwnTokenizer},

@@ -77,7 +77,7 @@ TEST(LaunchFlags, ServedOnesAreThoseOfTheParser) {
 TEST(LaunchFlags, AreIgnoredWithANote) {
   const LaunchArguments read = read_launch_flags(
       {"--trust-remote-code", "--mem-fraction-static", "0.9", "--model-path", "m", "--json",
-       "--cuda-graph-bs-decode", "1", "2", "4", "--schedule-policy=lpm"});
+       "--cuda-graph-bs-decode", "1", "2", "4", "--prefill-decode-interval=2"});
   EXPECT_THAT(read.arguments, ElementsAre("--model=m", "--json"));
   EXPECT_THAT(read.notes, SizeIs(4));
   EXPECT_THAT(read.notes[0], HasSubstr("--trust-remote-code is ignored: no code"));

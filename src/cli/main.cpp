@@ -52,6 +52,7 @@ int run_command(Command command, const Options& options) {
     case Command::kBenchLatency: return bench_latency_command(options);
     case Command::kBenchPerplexity: return bench_perplexity_command(options);
     case Command::kBenchKernels: return bench_kernels_command(options);
+    case Command::kBenchScheduler: return bench_scheduler_command(options);
     case Command::kBenchThroughput: return bench_throughput_command(options);
     case Command::kBenchServe: return bench_serve_command(options);
     case Command::kInspect: return inspect_command(options);
@@ -72,8 +73,9 @@ bool wants_model(Command command, const Options& options) {
     return options.engine.chat_template.empty() || options.template_tokens;
   }
   return command != Command::kBackends && command != Command::kBenchKernels &&
-         command != Command::kBenchServe && command != Command::kExplain &&
-         command != Command::kCatalogServe && command != Command::kCatalogExport;
+         command != Command::kBenchScheduler && command != Command::kBenchServe &&
+         command != Command::kExplain && command != Command::kCatalogServe &&
+         command != Command::kCatalogExport;
 }
 
 int run(const std::vector<std::string>& arguments) {

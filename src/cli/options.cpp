@@ -67,6 +67,13 @@ std::vector<Declared> declare_commands(CLI::App* program, Options* o) {
   add_kernels(Flags(kernels->allow_extras()), o);
   Flags(kernels).on("--json", &o->json, "Print one JSON object");
   all.push_back({Command::kBenchKernels, kernels});
+  CLI::App* scheduler = bench->add_subcommand(
+      "scheduler", "What scheduling and the prefix cache cost a step; needs no model");
+  Flags(scheduler->allow_extras())
+      .integer("--repeats", &o->bench_scheduler_repeats, 1, 100'000, "Runs of each operation",
+               "1000");
+  Flags(scheduler).on("--json", &o->json, "Print one JSON array");
+  all.push_back({Command::kBenchScheduler, scheduler});
   CLI::App* load =
       bench->add_subcommand("serve", "Load on a running server, quern's or any with OpenAI's API");
   add_load(Flags(load->allow_extras()), o);

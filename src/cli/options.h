@@ -67,6 +67,7 @@ struct Options {
   std::int64_t bench_batch = 1;      // equal requests at once
   std::int64_t bench_repeats = 3;
   std::int64_t bench_kernel_repeats = 15;
+  std::int64_t bench_scheduler_repeats = 1000;
   std::string bench_only;  // part of a kernel's name; "": all
   std::int64_t bench_requests = 64;
   std::int64_t bench_prompt_tokens = 128, bench_new_tokens = 128;  // of each request
@@ -107,6 +108,7 @@ enum class Command {
   kBenchLatency,
   kBenchPerplexity,
   kBenchKernels,
+  kBenchScheduler,
   kBenchThroughput,
   kBenchServe,
   kInspect,

@@ -1,12 +1,16 @@
 // `quern serve`: listens first, so that a port in use is known before any weight is read, then
 // opens the engine and serves it.
+#include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <string>
 
 #include "base/log.h"
 #include "cli/commands.h"
+#include "cli/flags.h"
 #include "cli/progress.h"
 #include "server/http_server.h"
 #include "server/pages.h"
@@ -23,6 +27,15 @@ server::ServerOptions server_options(const Options& options) {
   made.idle_timeout = std::chrono::seconds(options.idle_timeout_s);
   made.drain_limit = std::chrono::seconds(options.drain_timeout_s);
   return made;
+}
+
+// SGLang's variables set the limits that no flag sets; -1 is none.
+void read_timeout(const char* name, double* seconds) {
+  const char* value = std::getenv(name);
+  if (value == nullptr || *seconds > 0) return;
+  const auto number = parse_number<double>(value);
+  if (!number || !std::isfinite(*number)) refuse_value(name, value, "seconds, or -1");
+  *seconds = std::max(*number, 0.0);
 }
 
 void log_facts(const EngineInfo& info, bool mapped) {
@@ -45,6 +58,8 @@ int serve_command(const Options& options) {
   std::signal(SIGPIPE, SIG_IGN);
   server::HttpServer server(server_options(options));
   EngineOptions engine_options = options.engine;
+  read_timeout("SGLANG_REQ_WAITING_TIMEOUT", &engine_options.request_waiting_timeout);
+  read_timeout("SGLANG_REQ_RUNNING_TIMEOUT", &engine_options.request_running_timeout);
   Progress progress("Loading");
   engine_options.on_progress = progress.callback();
   const std::unique_ptr<Engine> engine = Engine::open(engine_options);

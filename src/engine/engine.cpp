@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -15,14 +17,17 @@
 #include "base/log.h"
 #include "engine/output_stream.h"
 #include "engine/sampler.h"
+#include "engine/scheduling.h"
 #include "engine/startup.h"
 #include "kernels/aligned_buffer.h"
-#include "scheduler/scheduler.h"
 #include "text/detokenizer.h"
 
 namespace quern {
 namespace engine {
 namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::milliseconds kTimeoutCheck{20};
 
 // A request as the engine's thread knows it.
 struct Active {
@@ -33,7 +38,10 @@ struct Active {
   std::uint64_t seed = 0;
   std::int64_t prompt_tokens = 0;
   std::int64_t completion_tokens = 0;
+  std::int64_t cached_tokens = 0;
   std::int64_t max_tokens = 0;
+  Clock::time_point arrived = Clock::now();
+  std::optional<Clock::time_point> started{};  // when it was let in first
 };
 
 // What another thread asks of the engine's.
@@ -42,22 +50,32 @@ struct Command {
   bool cancel = false;
   std::vector<std::int32_t> tokens;
   SamplingParams sampling;
+  std::string cache_space;
+  std::int64_t priority = 0;
   EventSink sink;
 };
 
+// A question that its asker waits for. Asked between steps until it says yes or its time is over.
+struct Control {
+  std::function<bool()> attempt;
+  Clock::time_point deadline;
+  std::optional<bool> answer{};
+};
+
 std::uint64_t clock_seed() {
-  return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+  return static_cast<std::uint64_t>(Clock::now().time_since_epoch().count());
 }
 
 class EngineImpl final : public Engine {
  public:
   explicit EngineImpl(const EngineOptions& options)
       : loaded_(load_model(options)),
-        scheduler_({.max_running = loaded_.info.max_running_requests,
-                    .max_prefill_tokens = loaded_.info.chunked_prefill_size,
-                    .page_size = static_cast<std::int32_t>(loaded_.info.page_size)},
-                   *loaded_.pages),
+        scheduler_(scheduler_limits(options, loaded_.info), *loaded_.pages),
         allow_special_tokens_(options.allow_special_tokens_in_prompt),
+        by_priority_(policy_of(options) == scheduler::Policy::kPriority),
+        max_queued_(options.max_queued_requests),
+        waiting_limit_(options.request_waiting_timeout),
+        running_limit_(options.request_running_timeout),
         seed_(options.random_seed != 0 ? options.random_seed : clock_seed()) {
     logits_ = kernels::AlignedBuffer(loaded_.info.max_running_requests * loaded_.info.vocab *
                                      static_cast<std::int64_t>(sizeof(float)));
@@ -81,9 +99,14 @@ class EngineImpl final : public Engine {
     if (command.tokens.empty()) throw Error(errors::kPromptEmpty);
     check_length(static_cast<std::int64_t>(command.tokens.size()));
     command.sampling = request.sampling;
+    command.cache_space = request.cache_space;
+    command.priority = request.priority;
     command.sink = std::move(sink);
     const std::lock_guard lock(mutex_);
     if (draining_ || stopping_) throw Error(errors::kEngineStopping);
+    // By priority, who must go is known when it is queued.
+    if (max_queued_ > 0 && !by_priority_ && new_ >= max_queued_) throw Error(errors::kQueueFull);
+    ++new_;
     const RequestId id = command.id = ++last_id_;
     commands_.push_back(std::move(command));
     ++submitted_;
@@ -98,6 +121,33 @@ class EngineImpl final : public Engine {
     command.cancel = true;
     commands_.push_back(std::move(command));
     wake_.notify_all();
+  }
+
+  void cancel_all() override {
+    const std::lock_guard lock(mutex_);
+    cancel_all_ = true;
+    wake_.notify_all();
+  }
+
+  void pause(PauseMode mode) override {
+    ask([this, mode] {
+      if (paused_) return true;
+      paused_ = true;
+      if (mode == PauseMode::kAbort) cancel_everything();
+      if (mode == PauseMode::kRetract) scheduler_.retract_all();
+      return true;
+    });
+  }
+
+  void resume() override {
+    ask([this] {
+      paused_ = false;
+      return true;
+    });
+  }
+
+  bool flush_cache(std::chrono::milliseconds limit) override {
+    return ask([this] { return scheduler_.flush(); }, limit);
   }
 
   void drain(std::chrono::milliseconds limit) override {
@@ -169,38 +219,93 @@ class EngineImpl final : public Engine {
     }
   }
 
+  // The answer of the engine's thread to `attempt`, which it calls between two steps.
+  bool ask(std::function<bool()> attempt, std::chrono::milliseconds limit = {}) {
+    const std::chrono::milliseconds longest = std::chrono::hours(24);  // now + more might overflow
+    Control control{std::move(attempt), Clock::now() + std::min(limit, longest)};
+    std::unique_lock lock(mutex_);
+    if (stopping_) return false;
+    controls_.push_back(&control);
+    asked_ = true;
+    wake_.notify_all();
+    answered_.wait(lock, [&] { return control.answer.has_value(); });
+    return *control.answer;
+  }
+
   // The step loop: plan, forward, sample, commit.
   void run() {
     while (take_commands()) {
+      if (paused_) continue;
+      end_late_ones();
+      const auto begin = Clock::now();
       const scheduler::Plan& plan = scheduler_.plan();
+      note_admitted(plan);
       for (RequestId id : plan.out_of_pages) finish(id, FinishReason::kLength);
       if (plan.batch.token_ids.empty()) continue;
+      const auto forward = Clock::now();
       try {
         loaded_.model->forward(plan.batch, *loaded_.backend, *loaded_.store, logits());
       } catch (const std::exception& error) {
         fail_step(error.what());
         continue;
       }
-      scheduler_.commit();
+      const double seconds = since(forward);
+      scheduler_.commit(seconds);
       for (size_t row = 0; row < plan.row_requests.size(); ++row)
         advance(plan.row_requests[row], row);
       ++steps_;
+      forward_seconds_ += seconds;
+      step_seconds_ += since(begin);
+#ifndef NDEBUG
+      scheduler_.check();
+#endif
+    }
+  }
+
+  static double since(Clock::time_point begin) {
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  }
+
+  // Ends who waits or runs for longer than it may.
+  void end_late_ones() {
+    if (waiting_limit_ <= 0 && running_limit_ <= 0) return;
+    if (Clock::now() - last_look_ < kTimeoutCheck) return;
+    last_look_ = Clock::now();
+    std::vector<std::pair<RequestId, ErrorId>> late;
+    for (const auto& [id, request] : active_) {
+      const bool started = request.started.has_value();
+      const double limit = started ? running_limit_ : waiting_limit_;
+      if (limit <= 0 || since(started ? *request.started : request.arrived) < limit) continue;
+      late.emplace_back(id,
+                        started ? errors::kRequestRunningTimeout : errors::kRequestWaitingTimeout);
+    }
+    for (const auto& [id, error] : late) fail(id, Error(error));
+  }
+
+  void note_admitted(const scheduler::Plan& plan) {
+    for (const auto& [id, cached_tokens] : plan.admitted) {
+      Active& request = active_.at(id);
+      request.started = Clock::now();
+      --unstarted_;
+      request.cached_tokens = cached_tokens;
+      cached_tokens_ += cached_tokens;
+      admitted_tokens_ += request.prompt_tokens;
     }
   }
 
   // Publishes the state, waits for work, takes what came in. False: the engine ends.
   bool take_commands() {
     std::vector<Command> commands;
+    std::vector<Control*> controls;
     bool cancel_all = false, stopping = false;
     {
       std::unique_lock lock(mutex_);
       publish();
-      wake_.wait(lock, [this] {
-        return stopping_ || cancel_all_ || !commands_.empty() || !scheduler_.idle();
-      });
+      wait_for_work(lock);
       commands.swap(commands_);
+      controls = controls_;
       cancel_all = std::exchange(cancel_all_, false);
-      idle_ = false;
+      asked_ = idle_ = false;
       stopping = stopping_;
     }
     for (Command& command : commands) {
@@ -212,18 +317,55 @@ class EngineImpl final : public Engine {
     }
     // What was still queued ends with an event of its own too.
     if (cancel_all || stopping) cancel_everything();
+    if (!controls.empty()) answer(controls, stopping);
     return !stopping;
+  }
+
+  // Requires: `lock` holds mutex_.
+  void wait_for_work(std::unique_lock<std::mutex>& lock) {
+    const auto something = [this] {
+      return stopping_ || cancel_all_ || asked_ || !commands_.empty() ||
+             !(paused_ || scheduler_.idle());
+    };
+    if (controls_.empty()) return wake_.wait(lock, something);
+    auto deadline = controls_.front()->deadline;
+    for (const Control* control : controls_) deadline = std::min(deadline, control->deadline);
+    wake_.wait_until(lock, deadline, something);
+  }
+
+  // Requires: mutex_ not held, for attempts may end requests.
+  void answer(const std::vector<Control*>& controls, bool stopping) {
+    for (Control* control : controls) {
+      const bool yes = !stopping && control->attempt();
+      if (!yes && !stopping && Clock::now() < control->deadline) continue;
+      const std::lock_guard lock(mutex_);
+      publish();  // who asked sees what it led to
+      control->answer = yes;
+      std::erase(controls_, control);
+      answered_.notify_all();
+    }
   }
 
   // Requires: mutex_ held.
   void publish() {
     stats_.running = scheduler_.running();
     stats_.queued = scheduler_.queued();
-    stats_.pages_used = loaded_.pages->used();
+    stats_.pages_used = scheduler_.cache().used();
+    stats_.pages_cached = scheduler_.cache().cached();
     stats_.aborted_total = aborted_;
     stats_.prompt_tokens_total = prompt_tokens_;
     stats_.generation_tokens_total = generated_tokens_;
+    stats_.cached_tokens_total = cached_tokens_;
+    stats_.cache_hit_rate = admitted_tokens_ == 0 ? 0
+                                                  : static_cast<double>(cached_tokens_) /
+                                                        static_cast<double>(admitted_tokens_);
     stats_.steps_total = steps_;
+    stats_.retracted_total = scheduler_.retracted();
+    stats_.step_seconds = step_seconds_;
+    stats_.forward_seconds = forward_seconds_;
+    new_ = unstarted_ + static_cast<std::int64_t>(
+                            std::count_if(commands_.begin(), commands_.end(),
+                                          [](const Command& command) { return !command.cancel; }));
     idle_ = scheduler_.idle();
     if (idle_) idle_changed_.notify_all();
   }
@@ -248,7 +390,17 @@ class EngineImpl final : public Engine {
                            .prompt_tokens = length,
                            .max_tokens = asked < 0 ? room : std::min(asked, room)});
     prompt_tokens_ += length;
-    scheduler_.add(command.id, std::move(command.tokens));
+    ++unstarted_;
+    scheduler_.add({.id = command.id,
+                    .tokens = std::move(command.tokens),
+                    .cache_space = std::move(command.cache_space),
+                    .max_new_tokens = active_.at(command.id).max_tokens,
+                    .priority = command.priority});
+    if (!by_priority_ || max_queued_ <= 0) return;
+    while (unstarted_ > max_queued_) {
+      const RequestId last = scheduler_.last_new();
+      fail(last, Error(last == command.id ? errors::kQueueFull : errors::kPreemptedInQueue));
+    }
   }
 
   float* logits() const { return reinterpret_cast<float*>(logits_.data()); }
@@ -296,6 +448,7 @@ class EngineImpl final : public Engine {
   void send(Active& request, TokenEvent&& event) {
     event.prompt_tokens = request.prompt_tokens;
     event.completion_tokens = request.completion_tokens;
+    event.cached_tokens = request.cached_tokens;
     request.sink(event);
   }
 
@@ -309,6 +462,7 @@ class EngineImpl final : public Engine {
     event.finish_reason =
         reason == FinishReason::kLength && request.output.stopped() ? FinishReason::kStop : reason;
     if (reason == FinishReason::kCancelled || reason == FinishReason::kError) ++aborted_;
+    if (!request.started) --unstarted_;
     scheduler_.remove(id);
     send(request, std::move(event));
   }
@@ -340,16 +494,26 @@ class EngineImpl final : public Engine {
   // f32 [max_running_requests, vocab]; rows that no step has used take no memory.
   kernels::AlignedBuffer logits_;
   const bool allow_special_tokens_;  // in the texts of all requests
+  const bool by_priority_;
+  const std::int64_t max_queued_;               // 0: any number
+  const double waiting_limit_, running_limit_;  // seconds; 0: none
   const std::uint64_t seed_;
+  Clock::time_point last_look_{};  // for those that are late
+  std::int64_t unstarted_ = 0;     // requests that were never let in
+  double step_seconds_ = 0, forward_seconds_ = 0;
+  bool paused_ = false;
   std::int64_t aborted_ = 0, prompt_tokens_ = 0, generated_tokens_ = 0, steps_ = 0;
+  std::int64_t cached_tokens_ = 0, admitted_tokens_ = 0;  // of prompts that were let in
 
   mutable std::mutex mutex_;  // guards what follows; never held during a forward pass
-  std::condition_variable wake_, idle_changed_;
+  std::condition_variable wake_, idle_changed_, answered_;
   std::vector<Command> commands_;
+  std::vector<Control*> controls_;  // their askers wait, so they live
   EngineStats stats_;
   RequestId last_id_ = 0;
   std::int64_t submitted_ = 0;
-  bool stopping_ = false, draining_ = false, cancel_all_ = false, idle_ = true;
+  std::int64_t new_ = 0;  // requests that were never let in, in the queue of commands too
+  bool stopping_ = false, draining_ = false, cancel_all_ = false, asked_ = false, idle_ = true;
   std::thread thread_;
 };
 

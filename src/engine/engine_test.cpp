@@ -57,6 +57,14 @@ Answer collect(TokenStream stream) {
   return answer;
 }
 
+// The stats once nothing runs: they are published after the last event.
+EngineStats settled(Engine& engine) {
+  while (engine.stats().running + engine.stats().queued > 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return engine.stats();
+}
+
 ErrorId refusal(Engine& engine, const Request& request) {
   try {
     engine.submit(request);
@@ -237,6 +245,104 @@ TEST(Engine, ACancelledRequestGivesItsPagesBack) {
     EXPECT_EQ(engine->stats().pages_used, 0);
   }
   EXPECT_EQ(engine->stats().aborted_total, 40);
+}
+
+// Cold, wholly cached, partly cached, from another's answer; with prompts around a page's size.
+TEST(Engine, ACachedPrefixGivesTheSameTokens) {
+  for (const std::string kind : {"bf16", "float32"}) {
+    auto o = options(kModel + "/gguf/llama-Q4_1.gguf");
+    o.kv_cache_dtype = kind;
+    o.chunked_prefill_size = 50;
+    auto engine = Engine::open(o);
+    o.disable_radix_cache = true;
+    auto cold = Engine::open(o);
+    for (const int length : {1, 15, 16, 17, 64, 200}) {
+      const auto expected = collect(cold->submit(ids_request(ids_of(length), 24)));
+      EXPECT_EQ(expected.last.cached_tokens, 0);
+      auto whole = ids_of(length);
+      for (int round = 0; round < 3; ++round) {
+        if (round == 2) whole.insert(whole.end(), expected.ids.begin(), expected.ids.end());
+        const auto answer = collect(engine->submit(ids_request(whole, 24)));
+        if (round < 2) {
+          EXPECT_EQ(answer.ids, expected.ids) << length << " " << round;
+        }
+        if (round == 0) continue;
+        EXPECT_GE(answer.last.cached_tokens, (length - 1) / 16 * 16);
+        EXPECT_LT(answer.last.cached_tokens, answer.last.prompt_tokens);
+        if (round == 2) {
+          // The answer was cached too, but for its last token, which was never computed.
+          EXPECT_EQ(answer.last.cached_tokens, (length + 23) / 16 * 16);
+          EXPECT_EQ(answer.ids, collect(cold->submit(ids_request(whole, 24))).ids);
+        }
+      }
+      // The beginning of it, and another end.
+      auto part = ids_of(length);
+      part.back() ^= 1;
+      EXPECT_EQ(collect(engine->submit(ids_request(part, 8))).ids,
+                collect(cold->submit(ids_request(part, 8))).ids);
+    }
+    EXPECT_GT(engine->stats().cache_hit_rate, 0.3);
+    EXPECT_EQ(cold->stats().cached_tokens_total, 0);
+    EXPECT_EQ(settled(*cold).pages_cached, 0);
+  }
+}
+
+TEST(Engine, SpacesAreKeptApart) {
+  auto engine = Engine::open(options());
+  auto request = ids_request(ids_of(100), 4);
+  const auto first = collect(engine->submit(request));
+  request.cache_space = "tenant";
+  EXPECT_EQ(collect(engine->submit(request)).last.cached_tokens, 0);
+  const auto again = collect(engine->submit(request));
+  EXPECT_EQ(again.last.cached_tokens, 96);
+  EXPECT_EQ(again.ids, first.ids);
+}
+
+TEST(Engine, FlushForgetsWhatNobodyUses) {
+  auto engine = Engine::open(options());
+  collect(engine->submit(ids_request(ids_of(100), 4)));
+  EXPECT_EQ(settled(*engine).pages_cached, 6);
+  EXPECT_TRUE(engine->flush_cache({}));
+  EXPECT_EQ(engine->stats().pages_cached, 0);
+  EXPECT_EQ(collect(engine->submit(ids_request(ids_of(100), 4))).last.cached_tokens, 0);
+  auto stream = engine->submit(ids_request(ids_of(100), 1900));
+  stream.next();
+  EXPECT_FALSE(engine->flush_cache(std::chrono::milliseconds(5)));
+  EXPECT_GT(engine->stats().pages_used, 0);
+  engine->cancel(stream.id());
+  EXPECT_TRUE(engine->flush_cache(std::chrono::seconds(30)));
+  EXPECT_EQ(engine->stats().pages_cached, 0);
+}
+
+TEST(Engine, PausesInPlaceByRetractingAndByAborting) {
+  auto engine = Engine::open(options());
+  const auto expected = collect(engine->submit(ids_request(ids_of(40), 60)));
+  for (const PauseMode mode : {PauseMode::kInPlace, PauseMode::kRetract}) {
+    auto running = engine->submit(ids_request(ids_of(40), 60));
+    const auto first = running.next();
+    engine->pause(mode);
+    engine->pause(mode);
+    const EngineStats paused = engine->stats();
+    EXPECT_EQ(engine->flush_cache({}), mode == PauseMode::kRetract);
+    auto later = engine->submit(ids_request(ids_of(40), 60));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_EQ(engine->stats().steps_total, paused.steps_total);
+    EXPECT_EQ(paused.pages_used > 0, mode == PauseMode::kInPlace);
+    engine->resume();
+    auto ids = first->token_ids;
+    const auto rest = collect(std::move(running));
+    ids.insert(ids.end(), rest.ids.begin(), rest.ids.end());
+    EXPECT_EQ(ids, expected.ids);
+    EXPECT_EQ(collect(std::move(later)).ids, expected.ids);
+  }
+  auto running = engine->submit(ids_request(ids_of(40), 1900));
+  engine->pause(PauseMode::kAbort);
+  EXPECT_EQ(collect(std::move(running)).last.finish_reason, FinishReason::kCancelled);
+  auto waiting = engine->submit(ids_request(ids_of(40), 60));
+  engine->cancel_all();
+  EXPECT_EQ(collect(std::move(waiting)).last.finish_reason, FinishReason::kCancelled);
+  engine->resume();
+  EXPECT_EQ(collect(engine->submit(ids_request(ids_of(40), 60))).ids, expected.ids);
 }
 
 TEST(Engine, DrainFinishesWhatRunsAndRefusesTheRest) {

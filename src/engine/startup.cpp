@@ -13,6 +13,7 @@
 #include "engine/chat_templates.h"
 #include "engine/memory_estimate.h"
 #include "engine/question.h"
+#include "engine/scheduling.h"
 #include "kernels/ops.h"
 
 namespace quern::engine {
@@ -20,6 +21,7 @@ namespace {
 
 constexpr std::int64_t kDefaultMaxRunning = 64;
 constexpr std::int64_t kDefaultChunk = 512;
+constexpr std::int64_t kDefaultMaxPrefill = 16384;
 constexpr double kCacheShare = 0.4;  // of the memory left after the weights
 constexpr std::int64_t kMaxPages = std::int64_t{1} << 30;
 
@@ -97,6 +99,8 @@ EngineInfo describe(const EngineOptions& options, const checkpoint::Metadata& me
   info.chunked_prefill_size =
       options.chunked_prefill_size > 0 ? options.chunked_prefill_size : kDefaultChunk;
   info.chunked_prefill_size = std::min(info.chunked_prefill_size, info.context_length);
+  info.max_prefill_tokens =
+      options.max_prefill_tokens > 0 ? options.max_prefill_tokens : kDefaultMaxPrefill;
   info.default_sampling = default_sampling(metadata.generation);
   return info;
 }
@@ -130,6 +134,7 @@ LoadedModel load_model(const EngineOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   const kernels::PackMode pack = pack_mode(options.dtype);
   needs_options(options);  // mistyped words first: they cost no I/O
+  policy_of(options);
   const attention::Hardware hardware = startup_hardware(options);
 
   checkpoint::Metadata metadata = checkpoint::read_metadata(options.model_path);

@@ -4,33 +4,40 @@
 
 #include <map>
 #include <random>
-#include <set>
+#include <vector>
 
 namespace quern::scheduler {
 namespace {
 
-std::vector<std::int32_t> prompt(int length) {
+// Tokens of which the prompts of two seeds share none.
+std::vector<std::int32_t> prompt(int length, int seed = 0) {
   std::vector<std::int32_t> tokens(static_cast<size_t>(length));
-  for (int i = 0; i < length; ++i) tokens[static_cast<size_t>(i)] = i;
+  for (int i = 0; i < length; ++i) tokens[static_cast<size_t>(i)] = seed * 1000 + i;
   return tokens;
 }
 
-// The batch is a legal forward pass: positions follow the cache, pages cover the tokens, and no
-// page belongs to two sequences.
+// The batch is a legal forward pass: positions follow the cache, pages cover the tokens, and a page
+// that one sequence writes is in no other.
 void expect_legal(const Plan& plan, std::int32_t page_size) {
-  std::set<std::int32_t> pages;
+  std::map<std::int32_t, int> readers;
+  std::vector<std::int32_t> written;
   std::int32_t row = 0;
   for (const SequenceSlice& sequence : plan.batch.sequences) {
     EXPECT_EQ(sequence.query_begin, row);
     EXPECT_GE(sequence.query_len, 1);
     EXPECT_GE(std::ssize(sequence.pages) * page_size, sequence.kv_len);
-    for (std::int32_t page : sequence.pages) EXPECT_TRUE(pages.insert(page).second);
+    const std::int32_t begin = sequence.kv_len - sequence.query_len;
+    for (std::int32_t i = 0; i < std::ssize(sequence.pages); ++i) {
+      const std::int32_t page = sequence.pages[static_cast<size_t>(i)];
+      ++readers[page];
+      if (i >= begin / page_size && i * page_size < sequence.kv_len) written.push_back(page);
+    }
     for (std::int32_t i = 0; i < sequence.query_len; ++i) {
-      EXPECT_EQ(plan.batch.positions[static_cast<size_t>(row + i)],
-                sequence.kv_len - sequence.query_len + i);
+      EXPECT_EQ(plan.batch.positions[static_cast<size_t>(row + i)], begin + i);
     }
     row += sequence.query_len;
   }
+  for (std::int32_t page : written) EXPECT_EQ(readers[page], 1) << page;
   EXPECT_EQ(row, plan.batch.tokens());
   EXPECT_EQ(plan.row_requests.size(), plan.batch.logit_rows.size());
 }
@@ -38,7 +45,7 @@ void expect_legal(const Plan& plan, std::int32_t page_size) {
 TEST(Scheduler, PrefillsInChunksThenDecodes) {
   cache::PagePool pool(8);
   Scheduler scheduler({.max_running = 4, .max_prefill_tokens = 16, .page_size = 16}, pool);
-  scheduler.add(1, prompt(40));
+  scheduler.add({1, prompt(40)});
   for (int length : {16, 16, 8}) {
     const Plan& plan = scheduler.plan();
     expect_legal(plan, 16);
@@ -54,18 +61,18 @@ TEST(Scheduler, PrefillsInChunksThenDecodes) {
   EXPECT_EQ(plan.row_requests, std::vector<RequestId>{1});
   EXPECT_TRUE(scheduler.remove(1));
   EXPECT_FALSE(scheduler.remove(1));
-  EXPECT_EQ(pool.used(), 0);
+  EXPECT_EQ(scheduler.cache().used(), 0);
   EXPECT_TRUE(scheduler.plan().batch.token_ids.empty());
 }
 
 TEST(Scheduler, DecodesAreNotHeldUpByAPrompt) {
   cache::PagePool pool(100);
   Scheduler scheduler({.max_running = 4, .max_prefill_tokens = 16, .page_size = 16}, pool);
-  scheduler.add(1, prompt(3));
+  scheduler.add({1, prompt(3)});
   scheduler.plan();
   scheduler.commit();
   scheduler.append(1, 9);
-  scheduler.add(2, prompt(200));
+  scheduler.add({2, prompt(200)});
   for (int step = 0; step < 12; ++step) {
     const Plan& plan = scheduler.plan();
     expect_legal(plan, 16);
@@ -79,7 +86,7 @@ TEST(Scheduler, DecodesAreNotHeldUpByAPrompt) {
 TEST(Scheduler, FirstComeFirstServedWithinTheLimit) {
   cache::PagePool pool(100);
   Scheduler scheduler({.max_running = 2, .max_prefill_tokens = 64, .page_size = 16}, pool);
-  for (RequestId id : {1, 2, 3}) scheduler.add(id, prompt(4));
+  for (int id : {1, 2, 3}) scheduler.add({static_cast<RequestId>(id), prompt(4, id)});
   EXPECT_EQ(scheduler.plan().row_requests, (std::vector<RequestId>{1, 2}));
   EXPECT_EQ(scheduler.queued(), 1);
   scheduler.commit();
@@ -91,8 +98,8 @@ TEST(Scheduler, FirstComeFirstServedWithinTheLimit) {
 TEST(Scheduler, RetractsTheLastComerWhenPagesRunOut) {
   cache::PagePool pool(4);
   Scheduler scheduler({.max_running = 4, .max_prefill_tokens = 64, .page_size = 16}, pool);
-  scheduler.add(1, prompt(20));
-  scheduler.add(2, prompt(20));
+  scheduler.add({1, prompt(20, 1)});
+  scheduler.add({2, prompt(20, 2)});
   scheduler.plan();
   scheduler.commit();
   for (int i = 0; i < 12; ++i) {  // up to 32 tokens each: two pages each
@@ -107,9 +114,11 @@ TEST(Scheduler, RetractsTheLastComerWhenPagesRunOut) {
   EXPECT_EQ(scheduler.queued(), 1);
   scheduler.commit();
   scheduler.remove(1);
-  const Plan& again = scheduler.plan();  // all 33 tokens of the other, computed anew
+  // One of its two full pages was taken for the first request: the rest is computed anew.
+  const Plan& again = scheduler.plan();
   expect_legal(again, 16);
-  EXPECT_EQ(again.batch.tokens(), 33);
+  EXPECT_EQ(again.batch.tokens(), 17);
+  EXPECT_TRUE(again.admitted.empty());  // it had been let in before
   EXPECT_EQ(again.batch.token_ids.back(), 200);
 }
 
@@ -118,7 +127,7 @@ TEST(Scheduler, ALoneRequestThatCannotGrowIsToldSo) {
   Scheduler scheduler({.max_running = 4, .max_prefill_tokens = 64, .page_size = 16}, pool);
   EXPECT_FALSE(scheduler.fits(32));
   ASSERT_TRUE(scheduler.fits(31));
-  scheduler.add(1, prompt(31));
+  scheduler.add({1, prompt(31)});
   scheduler.plan();
   scheduler.commit();
   scheduler.append(1, 5);
@@ -129,7 +138,7 @@ TEST(Scheduler, ALoneRequestThatCannotGrowIsToldSo) {
   EXPECT_EQ(plan.out_of_pages, std::vector<RequestId>{1});
   EXPECT_TRUE(plan.batch.token_ids.empty());
   scheduler.remove(1);
-  EXPECT_EQ(pool.used(), 0);
+  EXPECT_EQ(scheduler.cache().used(), 0);
 }
 
 // Many random requests over a small pool: every plan is legal, pages add up after each step, and
@@ -149,13 +158,15 @@ TEST(Scheduler, RandomLoadKeepsItsBooks) {
       if (next < 20 && random() % 4 == 0) {
         const int length = 1 + static_cast<int>(random() % 60);
         left[next] = 1 + static_cast<int>(random() % 40);
-        if (scheduler.fits(length)) scheduler.add(next, prompt(length));
+        if (scheduler.fits(length)) {
+          scheduler.add({next, prompt(length, static_cast<int>(random() % 4))});
+        }
         ++next;
       }
       if (random() % 20 == 0 && next > 1) scheduler.remove(1 + random() % next);
       const Plan& plan = scheduler.plan();
       expect_legal(plan, page_size);
-      EXPECT_LE(pool.used(), pool.total());
+      scheduler.check();
       const auto rows = plan.row_requests, full = plan.out_of_pages;
       scheduler.commit();
       for (RequestId id : rows) {
@@ -166,11 +177,109 @@ TEST(Scheduler, RandomLoadKeepsItsBooks) {
         }
       }
       for (RequestId id : full) EXPECT_TRUE(scheduler.remove(id));
+      scheduler.check();
     }
     for (RequestId id = 1; id < next; ++id) scheduler.remove(id);
     EXPECT_TRUE(scheduler.idle());
+    EXPECT_EQ(scheduler.cache().used(), 0);
+    EXPECT_TRUE(scheduler.flush());
     EXPECT_EQ(pool.used(), 0);
   }
+}
+
+// Runs until nothing is left; answers are `answer` tokens long. Returns the tokens computed.
+std::int64_t run_out(Scheduler& scheduler, int answer) {
+  std::map<RequestId, int> given;
+  std::int64_t computed = 0;
+  while (!scheduler.idle()) {
+    const Plan& plan = scheduler.plan();
+    expect_legal(plan, 16);
+    scheduler.check();
+    computed += plan.batch.tokens();
+    const auto rows = plan.row_requests;
+    scheduler.commit();
+    scheduler.check();
+    for (RequestId id : rows) {
+      if (++given[id] == answer) {
+        scheduler.remove(id);
+      } else {
+        scheduler.append(id, 7);
+      }
+    }
+  }
+  return computed;
+}
+
+TEST(Scheduler, ARequestStartsFromItsCachedPrefix) {
+  for (const int length : {1, 15, 16, 17, 64, 100}) {
+    cache::PagePool pool(50);
+    Scheduler scheduler({.max_running = 4, .max_prefill_tokens = 24, .page_size = 16}, pool);
+    scheduler.add({1, prompt(length)});
+    EXPECT_EQ(run_out(scheduler, 1), length);
+    scheduler.add({2, prompt(length)});
+    const Plan& plan = scheduler.plan();
+    // The last token is computed always: its logits are wanted.
+    const int cached = (length - 1) / 16 * 16;
+    ASSERT_EQ(plan.admitted.size(), 1u);
+    EXPECT_EQ(plan.admitted[0].cached_tokens, cached);
+    EXPECT_EQ(plan.batch.tokens(), length - cached);
+    scheduler.remove(2);
+    EXPECT_EQ(scheduler.cache().used(), 0);
+  }
+}
+
+TEST(Scheduler, AnAnswerIsCachedForTheNextTurn) {
+  cache::PagePool pool(50);
+  Scheduler scheduler({.max_running = 4, .max_prefill_tokens = 512, .page_size = 16}, pool);
+  scheduler.add({1, prompt(20)});
+  run_out(scheduler, 30);  // 49 tokens are computed, three pages
+  std::vector<std::int32_t> turn = prompt(20);
+  turn.resize(50, 7);
+  turn.resize(60, 9);
+  scheduler.add({2, turn});
+  EXPECT_EQ(run_out(scheduler, 1), 60 - 48);
+}
+
+TEST(Scheduler, SpacesAndADisabledCacheShareNothing) {
+  for (const bool radix : {true, false}) {
+    cache::PagePool pool(50);
+    Scheduler scheduler(
+        {.max_running = 4, .max_prefill_tokens = 512, .page_size = 16, .radix_cache = radix}, pool);
+    scheduler.add({1, prompt(40), "a"});
+    run_out(scheduler, 1);
+    scheduler.add({2, prompt(40), radix ? "b" : "a"});
+    EXPECT_EQ(run_out(scheduler, 1), 40);
+    scheduler.add({3, prompt(40), "a"});
+    EXPECT_EQ(run_out(scheduler, 1), radix ? 8 : 40);
+    EXPECT_EQ(scheduler.cache().used(), 0);
+    EXPECT_EQ(pool.used(), radix ? 4 : 0);
+  }
+}
+
+TEST(Scheduler, OnlyAnIdleCacheIsFlushed) {
+  cache::PagePool pool(50);
+  Scheduler scheduler({.max_running = 4, .max_prefill_tokens = 512, .page_size = 16}, pool);
+  scheduler.add({1, prompt(40)});
+  scheduler.plan();
+  scheduler.commit();
+  EXPECT_FALSE(scheduler.flush());
+  scheduler.remove(1);
+  EXPECT_EQ(pool.used(), 2);
+  EXPECT_TRUE(scheduler.flush());
+  EXPECT_EQ(pool.used(), 0);
+}
+
+// A page that a step was to fill is not computed where the step failed: nobody may find it.
+TEST(Scheduler, OnlyCommittedTokensAreCached) {
+  cache::PagePool pool(50);
+  Scheduler scheduler({.max_running = 4, .max_prefill_tokens = 32, .page_size = 16}, pool);
+  scheduler.add({1, prompt(100)});
+  scheduler.plan();
+  scheduler.commit();
+  scheduler.plan();  // tokens 32 to 64, never committed
+  scheduler.remove(1);
+  scheduler.add({2, prompt(100)});
+  EXPECT_EQ(scheduler.plan().admitted[0].cached_tokens, 32);
 }
 
 }  // namespace

@@ -49,6 +49,7 @@ class FakeEngine : public Engine {
     if (running.text.starts_with("!break")) running.text.at(running.text.size());  // no Error
     if (running.text.empty()) running.text = "empty";
     running.event.prompt_tokens = static_cast<std::int64_t>(running.text.size());
+    running.event.cached_tokens = running.event.prompt_tokens / 2;
     const std::lock_guard lock(mutex_);
     ++stats_.requests_total;
     queue_.emplace_back(++last_id_, std::move(running));
@@ -63,6 +64,29 @@ class FakeEngine : public Engine {
       if (key == id) running.cancelled = true;
     }
     changed_.notify_all();
+  }
+
+  void cancel_all() override {
+    const std::lock_guard lock(mutex_);
+    for (auto& [key, running] : queue_) running.cancelled = true;
+    changed_.notify_all();
+  }
+
+  void pause(PauseMode mode) override {
+    if (mode == PauseMode::kAbort) cancel_all();
+    const std::lock_guard lock(mutex_);
+    paused_ = true;
+  }
+
+  void resume() override {
+    const std::lock_guard lock(mutex_);
+    paused_ = false;
+    changed_.notify_all();
+  }
+
+  bool flush_cache(std::chrono::milliseconds limit) override {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, limit, [this] { return queue_.empty(); });
   }
 
   void drain(std::chrono::milliseconds limit) override {
@@ -164,7 +188,7 @@ class FakeEngine : public Engine {
       if (stop_) return;
       size_t place = 0;
       for (auto it = queue_.begin(); it != queue_.end();) {
-        const bool runs = place++ < max_running_ || it->second.cancelled;
+        const bool runs = (!paused_ && place++ < max_running_) || it->second.cancelled;
         const bool ends = runs && step(&it->second);
         if (ends && it->second.cancelled) ++stats_.aborted_total;
         it = ends ? queue_.erase(it) : std::next(it);
@@ -185,7 +209,7 @@ class FakeEngine : public Engine {
   EngineStats stats_;
   Request last_request_;
   RequestId last_id_ = 0;
-  bool draining_ = false, stop_ = false;
+  bool draining_ = false, stop_ = false, paused_ = false;
   std::thread thread_;
 };
 

@@ -110,11 +110,17 @@ std::string Metrics::exposition(const EngineInfo& info, const EngineStats& stats
   };
   counter("prompt_tokens_total", "Tokens of prompts.", stats.prompt_tokens_total);
   counter("generation_tokens_total", "New tokens.", stats.generation_tokens_total);
+  counter("cached_tokens_total", "Tokens of prompts that were cached.", stats.cached_tokens_total);
   counter("num_requests_total", "Requests taken.", stats.requests_total);
   counter("num_aborted_requests_total", "Requests cancelled or failed.", stats.aborted_total);
   gauge("num_running_reqs", "Requests that run.", static_cast<double>(stats.running));
   gauge("num_queue_reqs", "Requests that wait.", static_cast<double>(stats.queued));
   gauge("num_used_tokens", "Tokens of the KV cache that requests hold.", tokens(stats.pages_used));
+  counter("num_retracted_requests_total", "Requests that made room and were resumed later.",
+          stats.retracted_total);
+  gauge("kv_evictable_tokens", "Tokens of cached prefixes that no request uses.",
+        tokens(stats.pages_cached));
+  gauge("cache_hit_rate", "Cached share of the prompts that were let in.", stats.cache_hit_rate);
   gauge("max_total_num_tokens", "Tokens that the KV cache holds.", tokens(stats.pages_total));
   gauge("token_usage", "Used share of the KV cache.",
         stats.pages_total > 0 ? tokens(stats.pages_used) / tokens(stats.pages_total) : 0);

@@ -104,6 +104,9 @@ TEST(Metrics, TellsTheEnginesFigures) {
   stats.queued = 2;
   stats.pages_used = 5;
   stats.pages_total = 20;
+  stats.pages_cached = 2;
+  stats.cache_hit_rate = 0.75;
+  stats.cached_tokens_total = 400;
   stats.requests_total = 11;
   stats.aborted_total = 1;
   stats.prompt_tokens_total = 1'234'567'890'123;
@@ -116,6 +119,9 @@ TEST(Metrics, TellsTheEnginesFigures) {
   EXPECT_EQ(found.samples.at(named("num_used_tokens")), 80);
   EXPECT_EQ(found.samples.at(named("max_total_num_tokens")), 320);
   EXPECT_EQ(found.samples.at(named("token_usage")), 0.25);
+  EXPECT_EQ(found.samples.at(named("kv_evictable_tokens")), 32);
+  EXPECT_EQ(found.samples.at(named("cache_hit_rate")), 0.75);
+  EXPECT_EQ(found.samples.at(named("cached_tokens_total")), 400);
   EXPECT_EQ(found.samples.at(named("num_requests_total")), 11);
   EXPECT_EQ(found.samples.at(named("num_aborted_requests_total")), 1);
   EXPECT_EQ(found.samples.at(named("prompt_tokens_total")), 1'234'567'890'123.0);

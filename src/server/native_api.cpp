@@ -70,7 +70,7 @@ class NativeGeneration : public Generation {
                     {"finish_reason", finish_reason()},
                     {"prompt_tokens", last_.prompt_tokens},
                     {"completion_tokens", last_.completion_tokens},
-                    {"cached_tokens", 0},
+                    {"cached_tokens", last_.cached_tokens},
                     {"e2e_latency", elapsed.count()}};
     return dump(JsonOut{{"text", text_}, {"output_ids", ids_}, {"meta_info", std::move(meta)}});
   }
@@ -128,6 +128,7 @@ std::unique_ptr<Generation> read_generate(std::string_view body, const EngineInf
 
   Request request = read_request(fields);
   read_special_tokens(fields, &request);
+  read_scheduling(fields, &request);
   request.sampling = read_sampling(params, info.default_sampling);
   request.sampling.seed = params.seed("sampling_seed");
   request.sampling.max_tokens =

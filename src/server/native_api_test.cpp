@@ -27,7 +27,7 @@ TEST_F(NativeApi, AnswersTextAndIds) {
             nlohmann::json::parse(R"({"type":"length","length":2})"));
   EXPECT_EQ(json["meta_info"]["prompt_tokens"], 3);
   EXPECT_EQ(json["meta_info"]["completion_tokens"], 2);
-  EXPECT_EQ(json["meta_info"]["cached_tokens"], 0);
+  EXPECT_EQ(json["meta_info"]["cached_tokens"], 1);
   EXPECT_GE(json["meta_info"]["e2e_latency"], 0.0);
 
   json =

@@ -74,6 +74,7 @@ class OpenAiGeneration : public Generation {
     Choice& state = choices_[choice];
     state.prompt_tokens = event.prompt_tokens;
     state.completion_tokens = event.completion_tokens;
+    state.cached_tokens = event.cached_tokens;
     state.reason = event.finish_reason;
     if (!stream) {
       state.text += event.text;
@@ -142,7 +143,7 @@ class OpenAiGeneration : public Generation {
     bool opened = false;
     std::string text;
     FinishReason reason = FinishReason::kNone;
-    std::int64_t prompt_tokens = 0, completion_tokens = 0;
+    std::int64_t prompt_tokens = 0, completion_tokens = 0, cached_tokens = 0;
   };
 
   JsonOut head(bool chunk) const {
@@ -169,14 +170,18 @@ class OpenAiGeneration : public Generation {
 
   // The choices of one prompt share it, so it counts once.
   JsonOut usage() const {
-    std::int64_t prompt = 0, completion = 0;
+    std::int64_t prompt = 0, completion = 0, cached = 0;
     for (size_t i = 0; i < choices_.size(); ++i) {
-      if (i % choices_per_prompt_ == 0) prompt += choices_[i].prompt_tokens;
+      if (i % choices_per_prompt_ == 0) {
+        prompt += choices_[i].prompt_tokens;
+        cached += choices_[i].cached_tokens;
+      }
       completion += choices_[i].completion_tokens;
     }
     return {{"prompt_tokens", prompt},
             {"completion_tokens", completion},
-            {"total_tokens", prompt + completion}};
+            {"total_tokens", prompt + completion},
+            {"prompt_tokens_details", {{"cached_tokens", cached}}}};
   }
 
   Kind kind_;
@@ -267,6 +272,7 @@ std::unique_ptr<Generation> read(Kind kind, std::string_view body, const EngineI
   for (Request& prompt : prompts) {
     prompt.sampling = sampling;
     read_special_tokens(fields, &prompt);
+    read_scheduling(fields, &prompt);
   }
   generation->prompt_param = kind == Kind::kChat ? "messages" : "prompt";
   generation->set_requests(std::move(prompts), count);

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "server/json_body.h"
 #include "server/test_server.h"
 
@@ -54,7 +56,8 @@ TEST_F(OpenAiApi, AnswersAChat) {
   EXPECT_EQ(json["choices"], Parsed::parse(R"([{"index":0,"message":{"role":"assistant",
       "content":"hell"},"logprobs":null,"finish_reason":"length"}])"));
   EXPECT_EQ(json["usage"],
-            Parsed::parse(R"({"prompt_tokens":5,"completion_tokens":4,"total_tokens":9})"));
+            Parsed::parse(R"({"prompt_tokens":5,"completion_tokens":4,"total_tokens":9,
+                              "prompt_tokens_details":{"cached_tokens":2}})"));
 }
 
 TEST_F(OpenAiApi, StreamsAChat) {
@@ -110,6 +113,31 @@ TEST_F(OpenAiApi, AnswersCompletionsOfTextsAndTokens) {
   EXPECT_EQ(texts(R"(["abc"])"), List({"ab"}));
   EXPECT_EQ(texts(R"(["abc","def"])"), List({"ab", "de"}));
   EXPECT_EQ(texts("[[120,121],[122]]"), List({"xy", "zz"}));
+}
+
+TEST_F(OpenAiApi, SaltAndKeyDecideWhoSharesPrefixes) {
+  const auto space = [&](const std::string& more) {
+    EXPECT_EQ(server.post("/v1/completions", complete(more)).status, 200);
+    return server.engine().last_request().cache_space;
+  };
+  EXPECT_EQ(space(R"("cache_salt":"")"), "");
+  std::set<std::string> spaces;
+  for (const std::string more :
+       {R"("cache_salt":"ab")", R"("extra_key":"ab")", R"("cache_salt":"a","extra_key":"b")",
+        R"("cache_salt":"a")", R"("cache_salt":"a1","extra_key":"b")"}) {
+    EXPECT_TRUE(spaces.insert(space(more)).second) << more;
+  }
+  const std::string long_key(4097, 'k');
+  EXPECT_EQ(server.post("/v1/completions", complete(R"("extra_key":")" + long_key + "\"")).status,
+            400);
+  EXPECT_EQ(server.post("/v1/completions", complete(R"("cache_salt":5)")).status, 400);
+}
+
+TEST_F(OpenAiApi, TakesAPriority) {
+  EXPECT_EQ(server.post("/v1/completions", complete(R"("priority":-7)")).status, 200);
+  EXPECT_EQ(server.engine().last_request().priority, -7);
+  EXPECT_EQ(server.post("/v1/completions", complete(R"("priority":1e10)")).status, 400);
+  EXPECT_EQ(server.post("/v1/completions", complete(R"("priority":"high")")).status, 400);
 }
 
 TEST_F(OpenAiApi, GivesEachChoiceItsOwnSeed) {

@@ -66,6 +66,7 @@ Reply server_info(const Engine& engine) {
                      {"page_size", info.page_size},
                      {"max_running_requests", info.max_running_requests},
                      {"chunked_prefill_size", info.chunked_prefill_size},
+                     {"max_prefill_tokens", info.max_prefill_tokens},
                      {"max_total_num_tokens", info.pages_total * info.page_size},
                      {"kv_bytes_per_token", info.kv_bytes_per_token},
                      {"weight_bytes", info.weight_bytes},
@@ -73,11 +74,17 @@ Reply server_info(const Engine& engine) {
                      {"running", stats.running},
                      {"queued", stats.queued},
                      {"pages_used", stats.pages_used},
+                     {"pages_cached", stats.pages_cached},
                      {"pages_total", stats.pages_total},
                      {"requests_total", stats.requests_total},
                      {"aborted_total", stats.aborted_total},
                      {"prompt_tokens_total", stats.prompt_tokens_total},
                      {"generation_tokens_total", stats.generation_tokens_total},
+                     {"cached_tokens_total", stats.cached_tokens_total},
+                     {"cache_hit_rate", stats.cache_hit_rate},
+                     {"retracted_total", stats.retracted_total},
+                     {"step_seconds", stats.step_seconds},
+                     {"forward_seconds", stats.forward_seconds},
                      {"steps_total", stats.steps_total}});
 }
 

@@ -55,6 +55,21 @@ bool asks_for_nothing(const Json& value, Harmless harmless) {
 
 }  // namespace
 
+void read_scheduling(const Fields& fields, Request* request) {
+  constexpr std::int64_t kMostPriority = 1'000'000'000;
+  request->priority = fields.integer("priority", -kMostPriority, kMostPriority).value_or(0);
+  request->cache_space.clear();
+  for (const char* name : {"cache_salt", "extra_key"}) {
+    const std::string key = fields.text(name).value_or("");
+    if (key.size() > kMaxCacheKeyBytes) {
+      fields.out_of_range(name, fmt::format("at most {} bytes", kMaxCacheKeyBytes),
+                          Json(key.size()));
+    }
+    // With its length and name before it no key is taken for another, or for two put together.
+    if (!key.empty()) request->cache_space += fmt::format("{}:{}:{}", name, key.size(), key);
+  }
+}
+
 SamplingParams read_sampling(const Fields& fields, const SamplingParams& defaults) {
   SamplingParams sampling;
   sampling.temperature =

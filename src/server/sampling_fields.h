@@ -25,6 +25,12 @@ SamplingParams read_sampling(const Fields& fields, const SamplingParams& default
 // tokens written in its texts are recognised too; false, neither. Throws: kWrongFieldType.
 void read_special_tokens(const Fields& fields, Request* request);
 
+inline constexpr size_t kMaxCacheKeyBytes = 4096;
+
+// Reads priority, and cache_salt and extra_key: requests share cached prefixes where both are
+// equal. Throws: kWrongFieldType, kFieldOutOfRange.
+void read_scheduling(const Fields& fields, Request* request);
+
 // A value that asks for nothing and is therefore let through.
 enum class Harmless { kNothing, kFalse, kZero, kOne, kEmpty, kNoneWord, kPlainText, kMinusOne };
 
