@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace quern {
@@ -18,6 +19,37 @@ struct SamplingParams {
   std::vector<std::string> stop{};      // the text ends before the earliest match of any of these
   std::vector<std::int32_t> stop_token_ids{};
   bool ignore_eos = false;
+  std::int64_t min_tokens = 0;  // before these no end-of-sequence token and no stop token is drawn
+  // Subtracted from the logits of tokens that were drawn before: once, and for each time.
+  double presence_penalty = 0.0, frequency_penalty = 0.0;
+  double repetition_penalty = 1.0;  // divides logits above 0 of tokens seen, prompt included
+  std::vector<std::pair<std::int32_t, float>> logit_bias{};  // added, after the penalties
+};
+
+// What a request wants to be told of probabilities.
+struct LogprobOptions {
+  bool output = false;                    // of every new token
+  std::int64_t prompt_from = -1;          // of the prompt's tokens from this one on; -1: none
+  std::int64_t top = 0;                   // the likeliest tokens at each of these positions
+  std::vector<std::int32_t> token_ids{};  // and these tokens
+  bool any() const { return output || prompt_from >= 0; }
+};
+
+inline constexpr float kLeastLogprob = -9999.0f;  // stands for −∞
+
+struct LogprobToken {
+  std::int32_t id = 0;
+  float logprob = 0;    // natural, of the model's own distribution; kLeastLogprob … 0
+  std::string bytes;    // what the token writes; not always valid UTF-8
+  bool written = true;  // false: a control token, which stands in no text
+};
+
+// One position.
+struct TokenLogprobs {
+  LogprobToken token;                  // the one that stands there
+  bool predicted = true;               // false: the first position, `token.logprob` means nothing
+  std::vector<LogprobToken> top{};     // most likely first
+  std::vector<LogprobToken> wanted{};  // of LogprobOptions::token_ids, in their order
 };
 
 struct ChatMessage {
@@ -56,6 +88,7 @@ struct Request {
   std::string cache_space;
   std::int64_t priority = 0;  // higher first where the engine schedules by priority
   SamplingParams sampling;
+  LogprobOptions logprobs;
 };
 
 using RequestId = std::uint64_t;
@@ -81,7 +114,9 @@ struct TokenEvent {
   // Of the whole request so far.
   std::int64_t prompt_tokens = 0;
   std::int64_t completion_tokens = 0;
-  std::int64_t cached_tokens = 0;  // of the prompt, that were not computed for this request
+  std::int64_t cached_tokens = 0;         // of the prompt, that were not computed for this request
+  std::vector<TokenLogprobs> logprobs{};  // of token_ids, where they were asked for
+  std::vector<TokenLogprobs> prompt_logprobs{};  // with the first event
 };
 
 }  // namespace quern

@@ -15,6 +15,8 @@
 #include "base/error.h"
 #include "base/errors/engine.h"
 #include "base/log.h"
+#include "engine/logit_edits.h"
+#include "engine/logprobs.h"
 #include "engine/output_stream.h"
 #include "engine/sampler.h"
 #include "engine/scheduling.h"
@@ -35,6 +37,10 @@ struct Active {
   EventSink sink;
   text::Detokenizer detokenizer;
   OutputStream output;
+  LogitEdits edits;
+  LogprobOptions logprobs;
+  std::vector<std::int32_t> prompt{};            // where its log-probabilities were asked for
+  std::vector<TokenLogprobs> prompt_logprobs{};  // until the first event
   std::uint64_t seed = 0;
   std::int64_t prompt_tokens = 0;
   std::int64_t completion_tokens = 0;
@@ -50,6 +56,7 @@ struct Command {
   bool cancel = false;
   std::vector<std::int32_t> tokens;
   SamplingParams sampling;
+  LogprobOptions logprobs;
   std::string cache_space;
   std::int64_t priority = 0;
   EventSink sink;
@@ -61,6 +68,9 @@ struct Control {
   Clock::time_point deadline;
   std::optional<bool> answer{};
 };
+
+// Log-probabilities that one request may have of its prompt; some 20 MB.
+constexpr std::int64_t kMaxPromptLogprobs = 1 << 18;
 
 std::uint64_t clock_seed() {
   return static_cast<std::uint64_t>(Clock::now().time_since_epoch().count());
@@ -77,7 +87,7 @@ class EngineImpl final : public Engine {
         waiting_limit_(options.request_waiting_timeout),
         running_limit_(options.request_running_timeout),
         seed_(options.random_seed != 0 ? options.random_seed : clock_seed()) {
-    logits_ = kernels::AlignedBuffer(loaded_.info.max_running_requests * loaded_.info.vocab *
+    logits_ = kernels::AlignedBuffer(loaded_.max_rows * loaded_.info.vocab *
                                      static_cast<std::int64_t>(sizeof(float)));
     stats_.pages_total = loaded_.info.pages_total;
     thread_ = std::thread([this] { run(); });
@@ -98,7 +108,9 @@ class EngineImpl final : public Engine {
     command.tokens = tokenize(request);
     if (command.tokens.empty()) throw Error(errors::kPromptEmpty);
     check_length(static_cast<std::int64_t>(command.tokens.size()));
+    check_logprobs(request, static_cast<std::int64_t>(command.tokens.size()));
     command.sampling = request.sampling;
+    command.logprobs = request.logprobs;
     command.cache_space = request.cache_space;
     command.priority = request.priority;
     command.sink = std::move(sink);
@@ -219,6 +231,34 @@ class EngineImpl final : public Engine {
     }
   }
 
+  void check_logprobs(const Request& request, std::int64_t tokens) const {
+    if (request.logprobs.prompt_from >= tokens) {
+      throw Error(errors::kSamplingParamInvalid,
+                  {{"param", "logprob_start_len"},
+                   {"expected", fmt::format("below the prompt's {} tokens", tokens)},
+                   {"actual", request.logprobs.prompt_from}});
+    }
+    const std::int64_t positions = tokens - std::max<std::int64_t>(request.logprobs.prompt_from, 0);
+    const std::int64_t each = 1 + request.logprobs.top + std::ssize(request.logprobs.token_ids);
+    if (request.logprobs.prompt_from >= 0 && positions * each > kMaxPromptLogprobs) {
+      throw Error(errors::kSamplingParamInvalid,
+                  {{"param", "top_logprobs_num"},
+                   {"expected", fmt::format("such that {} prompt tokens have at most {} in all",
+                                            positions, kMaxPromptLogprobs)},
+                   {"actual", request.logprobs.top}});
+    }
+    for (const std::int32_t id : request.logprobs.token_ids) check_known(id, "token_ids_logprob");
+    for (const auto& [id, bias] : request.sampling.logit_bias) check_known(id, "logit_bias");
+  }
+
+  void check_known(std::int32_t id, std::string_view param) const {
+    if (id >= 0 && id < loaded_.info.vocab) return;
+    throw Error(errors::kSamplingParamInvalid,
+                {{"param", param},
+                 {"expected", fmt::format("token ids from 0 to {}", loaded_.info.vocab - 1)},
+                 {"actual", id}});
+  }
+
   // The answer of the engine's thread to `attempt`, which it calls between two steps.
   bool ask(std::function<bool()> attempt, std::chrono::milliseconds limit = {}) {
     const std::chrono::milliseconds longest = std::chrono::hours(24);  // now + more might overflow
@@ -251,8 +291,7 @@ class EngineImpl final : public Engine {
       }
       const double seconds = since(forward);
       scheduler_.commit(seconds);
-      for (size_t row = 0; row < plan.row_requests.size(); ++row)
-        advance(plan.row_requests[row], row);
+      for (size_t row = 0; row < plan.row_requests.size(); ++row) take_row(plan, row);
       ++steps_;
       forward_seconds_ += seconds;
       step_seconds_ += since(begin);
@@ -379,6 +418,8 @@ class EngineImpl final : public Engine {
     const auto writes = [&](std::int32_t token) {
       return !loaded_.tokenizer->bytes(token).empty();
     };
+    LogitEdits edits(command.sampling, command.tokens, loaded_.config.eos_token_ids);
+    const std::int64_t from = command.logprobs.prompt_from;
     text::DecodeOptions decoding;
     decoding.begins = std::none_of(command.tokens.rbegin(), command.tokens.rend(), writes);
     active_.emplace(command.id,
@@ -386,14 +427,23 @@ class EngineImpl final : public Engine {
                            .sink = std::move(command.sink),
                            .detokenizer = text::Detokenizer(*loaded_.tokenizer, decoding),
                            .output = std::move(output),
+                           .edits = std::move(edits),
+                           .logprobs = std::move(command.logprobs),
                            .seed = seed,
                            .prompt_tokens = length,
                            .max_tokens = asked < 0 ? room : std::min(asked, room)});
+    if (from >= 0) {
+      Active& request = active_.at(command.id);
+      request.prompt = command.tokens;
+      const std::int32_t token = request.prompt[static_cast<size_t>(from)];
+      request.prompt_logprobs.push_back(logprobs_.first(token));
+    }
     prompt_tokens_ += length;
     ++unstarted_;
     scheduler_.add({.id = command.id,
                     .tokens = std::move(command.tokens),
                     .cache_space = std::move(command.cache_space),
+                    .logits_from = from >= 0 ? static_cast<std::int32_t>(from) : scheduler::kLastOnly,
                     .max_new_tokens = active_.at(command.id).max_tokens,
                     .priority = command.priority});
     if (!by_priority_ || max_queued_ <= 0) return;
@@ -405,17 +455,38 @@ class EngineImpl final : public Engine {
 
   float* logits() const { return reinterpret_cast<float*>(logits_.data()); }
 
-  // The next token of a request from its row of logits.
-  void advance(RequestId id, size_t row) {
-    Active& request = active_.at(id);
+  // What a row tells: of a prompt's next token, which is known, or of the token to come.
+  void take_row(const scheduler::Plan& plan, size_t row) {
+    const auto found = active_.find(plan.row_requests[row]);
+    if (found == active_.end()) return;  // a row before ended it
+    Active& request = found->second;
+    const auto token = static_cast<size_t>(plan.batch.logit_rows[row]);
+    const auto next = static_cast<size_t>(plan.batch.positions[token]) + 1;
+    if (next >= static_cast<size_t>(request.prompt_tokens)) return advance(found->first, row);
+    // A prompt that was retracted on its way brings some rows again.
+    const auto from = static_cast<size_t>(request.logprobs.prompt_from);
+    if (next != from + request.prompt_logprobs.size()) return;
+    request.prompt_logprobs.push_back(
+        logprobs_.read(row_of(row), request.prompt[next], request.logprobs));
+  }
+
+  std::span<const float> row_of(size_t row) const {
     const std::int64_t vocab = loaded_.info.vocab;
     // Rows of the embedding without a token are padding and never sampled.
     const auto sampled =
         static_cast<size_t>(std::min<std::int64_t>(vocab, loaded_.tokenizer->size()));
-    const std::span<const float> logits_row(logits() + row * static_cast<size_t>(vocab), sampled);
+    return {logits() + row * static_cast<size_t>(vocab), sampled};
+  }
+
+  // The next token of a request from its row of logits.
+  void advance(RequestId id, size_t row) {
+    Active& request = active_.at(id);
+    if (request.max_tokens == 0) return finish(id, FinishReason::kLength);
+    const std::span<const float> logits_row = row_of(row);
     const std::int64_t position = request.prompt_tokens + request.completion_tokens;
-    const auto token = sampler_.sample(logits_row, request.sampling, request.seed,
-                                       static_cast<std::uint64_t>(position));
+    const auto token = sampler_.sample(
+        request.edits.none() ? logits_row : request.edits.apply(logits_row, &edited_),
+        request.sampling, request.seed, static_cast<std::uint64_t>(position));
     if (!token) {
       fail(id, Error(errors::kNumericFault,
                      {{"step", request.completion_tokens + 1}, {"position", position}}));
@@ -426,6 +497,10 @@ class EngineImpl final : public Engine {
     const bool ends = ends_sequence(request.sampling, *token);
     TokenEvent event;
     event.token_ids = {*token};
+    if (request.logprobs.output) {
+      event.logprobs.push_back(logprobs_.read(logits_row, *token, request.logprobs));
+    }
+    request.edits.note(*token);
     if (!ends) event.text = request.output.push(request.detokenizer.push(*token));
     if (ends || request.output.stopped()) {
       finish(id, FinishReason::kStop, std::move(event));
@@ -449,6 +524,7 @@ class EngineImpl final : public Engine {
     event.prompt_tokens = request.prompt_tokens;
     event.completion_tokens = request.completion_tokens;
     event.cached_tokens = request.cached_tokens;
+    event.prompt_logprobs = std::exchange(request.prompt_logprobs, {});
     request.sink(event);
   }
 
@@ -490,8 +566,10 @@ class EngineImpl final : public Engine {
   LoadedModel loaded_;
   scheduler::Scheduler scheduler_;
   Sampler sampler_;
+  LogprobReader logprobs_{*loaded_.tokenizer};
+  std::vector<float> edited_;  // [vocab] a row with a request's edits
   std::unordered_map<RequestId, Active> active_;
-  // f32 [max_running_requests, vocab]; rows that no step has used take no memory.
+  // f32 [max_rows, vocab]; rows that no step has used take no memory.
   kernels::AlignedBuffer logits_;
   const bool allow_special_tokens_;  // in the texts of all requests
   const bool by_priority_;

@@ -39,7 +39,16 @@ void Sampler::check(const SamplingParams& p) {
   require(p.top_k >= -1, "top_k", "-1 or more", p.top_k);
   require(p.top_p > 0 && p.top_p <= 1, "top_p", "above 0 and at most 1", p.top_p);
   require(p.min_p >= 0 && p.min_p <= 1, "min_p", "from 0 to 1", p.min_p);
-  require(p.max_tokens == -1 || p.max_tokens >= 1, "max_tokens", "1 or more", p.max_tokens);
+  require(p.max_tokens >= -1, "max_tokens", "0 or more", p.max_tokens);
+  const auto within = [](double value) { return value >= -2 && value <= 2; };
+  require(within(p.presence_penalty), "presence_penalty", "from -2 to 2", p.presence_penalty);
+  require(within(p.frequency_penalty), "frequency_penalty", "from -2 to 2", p.frequency_penalty);
+  require(p.repetition_penalty > 0 && p.repetition_penalty <= 2, "repetition_penalty",
+          "above 0 and at most 2", p.repetition_penalty);
+  require(p.min_tokens >= 0, "min_tokens", "0 or more", p.min_tokens);
+  for (const auto& [id, bias] : p.logit_bias) {
+    require(std::isfinite(bias), "logit_bias", "finite numbers", bias);
+  }
   for (const std::string& stop : p.stop) {
     require(!stop.empty(), "stop", "a text that is not empty", "empty");
   }

@@ -97,7 +97,13 @@ TEST(Sampler, RefusesParametersOutOfRange) {
   EXPECT_TRUE(refused({.top_p = 0}));
   EXPECT_FALSE(refused({.top_p = 1e-9}));
   EXPECT_TRUE(refused({.min_p = 1.5}));
-  EXPECT_TRUE(refused({.max_tokens = 0}));
+  EXPECT_FALSE(refused({.max_tokens = 0}));
+  EXPECT_TRUE(refused({.max_tokens = -2}));
+  EXPECT_TRUE(refused({.min_tokens = -1}));
+  EXPECT_TRUE(refused({.presence_penalty = 2.1}));
+  EXPECT_TRUE(refused({.frequency_penalty = std::nan("")}));
+  EXPECT_TRUE(refused({.repetition_penalty = 0}));
+  EXPECT_TRUE(refused({.logit_bias = {{1, std::numeric_limits<float>::infinity()}}}));
   EXPECT_TRUE(refused({.stop = {""}}));
 }
 

@@ -22,6 +22,7 @@ scheduler::Policy policy_of(const EngineOptions& options) {
 scheduler::Limits scheduler_limits(const EngineOptions& options, const EngineInfo& info) {
   return {.max_running = info.max_running_requests,
           .max_prefill_tokens = std::min(info.chunked_prefill_size, info.max_prefill_tokens),
+          .max_prompt_rows = kMaxPromptRows,
           .page_size = static_cast<std::int32_t>(info.page_size),
           .radix_cache = !options.disable_radix_cache,
           .policy = policy_of(options),

@@ -172,11 +172,12 @@ LoadedModel load_model(const EngineOptions& options) {
   loaded.pool = std::make_unique<ThreadPool>(thread_count(options.threads));
   info.threads = loaded.pool->size();
   loaded.max_batch_tokens = info.chunked_prefill_size + info.max_running_requests;
+  loaded.max_rows = info.max_running_requests + kMaxPromptRows;
   loaded.model = family.load(metadata, *loaded.weights, *loaded.pool,
                              {.pack = pack,
                               .repack = !options.no_repack,
                               .max_tokens = loaded.max_batch_tokens,
-                              .max_rows = info.max_running_requests,
+                              .max_rows = loaded.max_rows,
                               .deterministic = options.enable_deterministic_inference,
                               .on_progress = options.on_progress});
   if (!options.no_repack) loaded.weights.reset();

@@ -16,6 +16,9 @@
 
 namespace quern::engine {
 
+// Rows of logits that one step may compute of prompts, whose log-probabilities were asked for.
+inline constexpr std::int64_t kMaxPromptRows = 128;
+
 // A loaded model and everything a step needs. Later members use earlier ones.
 struct LoadedModel {
   EngineInfo info;
@@ -29,6 +32,7 @@ struct LoadedModel {
   std::unique_ptr<checkpoint::Weights> weights;  // null where the model has packed all of them
   std::unique_ptr<model::Model> model;
   std::int64_t max_batch_tokens = 0;
+  std::int64_t max_rows = 0;  // of logits in one batch
 };
 
 // Throws: Error of every layer below; see docs/architecture.md for the order.

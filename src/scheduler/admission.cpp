@@ -61,7 +61,8 @@ std::int64_t Scheduler::matched(Waiting& request) {
   const cache::RadixTree& tree = *cache_.tree();
   if (request.matched_version != tree.version()) {
     const cache::TokenSpan all(request.job.tokens);
-    request.matched_tokens = tree.match_length(request.job.cache_space, all.first(all.size() - 1));
+    const auto most = std::min(all.size() - 1, static_cast<std::size_t>(request.job.logits_from));
+    request.matched_tokens = tree.match_length(request.job.cache_space, all.first(most));
     request.matched_version = tree.version();
   }
   return request.matched_tokens;
@@ -75,6 +76,7 @@ bool Scheduler::waits_for_leader(Waiting& request) {
     if (other.tokens_pending() < 2 || other.job.cache_space != request.job.cache_space) continue;
     std::int64_t common = common_prefix(request.job.tokens, other.job.tokens);
     common = std::min(common, std::ssize(request.job.tokens) - 1);
+    common = std::min<std::int64_t>(common, request.job.logits_from);
     common -= common % limits_.page_size;
     if (common < kWorthWaiting || common < matched(request) + kWorthWaiting) continue;
     if (request.leader != other.job.id) {
@@ -111,6 +113,7 @@ Scheduler::Admission Scheduler::try_admit(WaitingList::iterator place) {
   CHECK(request.reserve(tokens + 1), tokens, cache_.available());
   request.tokens_planned = static_cast<std::int32_t>(chunk);
   prefill_left_ -= chunk;
+  rows_left_ -= request.extra_rows(chunk);
   load_.add(request.tokens_computed, chunk);
   if (!std::exchange(request.job.admitted, true)) {
     plan_.admitted.push_back({request.job.id, request.tokens_computed});

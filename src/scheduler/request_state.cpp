@@ -12,7 +12,8 @@ Running::Running(Job&& request, cache::PageCache& cache, std::int32_t page_size)
     : job(std::move(request)), cache_(&cache), page_size_(page_size) {
   if (cache_->tree() == nullptr) return;
   const cache::TokenSpan all(job.tokens);
-  prefix_ = cache_->tree()->match(job.cache_space, all.first(all.size() - 1), &page_numbers);
+  const auto most = std::min(all.size() - 1, static_cast<std::size_t>(job.logits_from));
+  prefix_ = cache_->tree()->match(job.cache_space, all.first(most), &page_numbers);
   tokens_computed = static_cast<std::int32_t>(shared_pages()) * page_size_;
 }
 

@@ -4,7 +4,10 @@
 // tokens are not computed yet.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -12,6 +15,8 @@
 #include "quern/types.h"
 
 namespace quern::scheduler {
+
+inline constexpr std::int32_t kLastOnly = std::numeric_limits<std::int32_t>::max();
 
 // What a request is in any state.
 struct Job {
@@ -25,6 +30,9 @@ struct Job {
   std::int64_t overtaken = 0;        // later requests that were let in before it
   std::int64_t retractions = 0;      // because pages ran out
   bool admitted = false;             // it has run before
+  // The logits of tokens from this position on are wanted, not of the last one only; they are
+  // computed even where the prefix is cached.
+  std::int32_t logits_from = kLastOnly;
 
   std::int64_t made() const { return static_cast<std::int64_t>(tokens.size()) - prompt_tokens; }
 };
@@ -61,6 +69,11 @@ class Running {
 
   std::int32_t tokens_pending() const {
     return static_cast<std::int32_t>(job.tokens.size()) - tokens_computed;
+  }
+  // Logits besides the last token's that its next `count` tokens bring.
+  std::int64_t extra_rows(std::int64_t count) const {
+    const std::int64_t end = std::min<std::int64_t>(tokens_computed + count, std::ssize(job.tokens) - 1);
+    return std::max<std::int64_t>(end - std::max(tokens_computed, job.logits_from), 0);
   }
   std::int64_t shared_pages() const { return prefix_.pages(); }
   const std::vector<cache::PageRef>& own_pages() const { return pages_; }

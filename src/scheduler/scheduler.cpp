@@ -36,6 +36,7 @@ void Scheduler::add(Arrival arrival) {
   request.job.priority = limits_.low_priority_first ? -arrival.priority : arrival.priority;
   request.job.tokens = std::move(arrival.tokens);
   request.job.cache_space = std::move(arrival.cache_space);
+  request.job.logits_from = arrival.logits_from;
   queue(std::move(request));
 }
 
@@ -68,6 +69,7 @@ const Plan& Scheduler::plan() {
   plan_.out_of_pages.clear();
   plan_.load = load_ = {};
   prefill_left_ = limits_.max_prefill_tokens;
+  rows_left_ = limits_.max_prompt_rows;
   time_limit_ = 0;
   ran_out_ = false;
   answers_.step();
@@ -113,6 +115,7 @@ void Scheduler::plan_prefills() {
     if (request.tokens_pending() < 2 || request.tokens_planned > 0) continue;
     request.tokens_planned = static_cast<std::int32_t>(chunk_of(request));
     prefill_left_ -= request.tokens_planned;
+    rows_left_ -= request.extra_rows(request.tokens_planned);
     load_.add(request.tokens_computed, request.tokens_planned);
   }
 }
@@ -132,7 +135,10 @@ void Scheduler::set_time_limit() {
 
 // Tokens of a prompt that fit this step: by its budget and by the time that it may take.
 std::int64_t Scheduler::chunk_of(const Running& request) {
-  const std::int64_t most = std::min<std::int64_t>(request.tokens_pending(), prefill_left_);
+  std::int64_t most = std::min<std::int64_t>(request.tokens_pending(), prefill_left_);
+  if (const std::int64_t rows = request.extra_rows(most); rows > rows_left_) {
+    most = std::min(most, request.tokens_pending() - 1) - (rows - rows_left_);
+  }
   if (time_limit_ == 0 || most <= 0) return std::max<std::int64_t>(most, 0);
   const auto in_time = [&](std::int64_t count) {
     StepLoad load = load_;
@@ -183,7 +189,12 @@ void Scheduler::schedule(Running& request, std::int32_t count) {
   const auto* first = request.job.tokens.data() + request.tokens_computed;
   batch.token_ids.insert(batch.token_ids.end(), first, first + count);
   for (std::int32_t i = 0; i < count; ++i) {
-    batch.positions.push_back(request.tokens_computed + i);
+    const std::int32_t position = request.tokens_computed + i;
+    batch.positions.push_back(position);
+    if (position >= request.job.logits_from && i + 1 < request.tokens_pending()) {
+      batch.logit_rows.push_back(begin + i);
+      plan_.row_requests.push_back(request.job.id);
+    }
   }
   batch.sequences.push_back({begin, count, request.tokens_computed + count, request.page_numbers});
   plan_.load.add(request.tokens_computed, count);
@@ -216,6 +227,7 @@ void Scheduler::append(RequestId id, std::int32_t token) {
   for (Running& request : running_) {
     if (request.job.id != id) continue;
     request.job.tokens.push_back(token);
+    request.job.logits_from = kLastOnly;  // the prompt's were given
     return;
   }
   CHECK(false, id);

@@ -29,6 +29,7 @@ enum class Policy {
 struct Limits {
   std::int64_t max_running = 64;          // requests in a step
   std::int64_t max_prefill_tokens = 512;  // prompt tokens in a step
+  std::int64_t max_prompt_rows = 128;  // logits in a step, besides those of requests' last tokens
   std::int32_t page_size = 16;
   bool radix_cache = true;  // computed prefixes are kept for later requests
   Policy policy = Policy::kFcfs;
@@ -48,6 +49,7 @@ struct Arrival {
   RequestId id = 0;
   std::vector<std::int32_t> tokens{};
   std::string cache_space{};        // prefixes are shared within one only
+  std::int32_t logits_from = kLastOnly;  // see Job
   std::int64_t max_new_tokens = 1;  // the longest answer
   std::int64_t priority = 0;
 };
@@ -55,7 +57,8 @@ struct Arrival {
 // What a step computes; valid until the next plan().
 struct Plan {
   Batch batch;
-  std::vector<RequestId> row_requests;  // [rows] whose next token each logit row gives
+  std::vector<RequestId> row_requests;  // [rows] whose next token each logit row gives; of a
+                                        // prompt several where they are wanted
   // Requests that were let in for the first time, and how many of their tokens were cached.
   struct Admitted {
     RequestId id;
@@ -147,6 +150,7 @@ class Scheduler {
   bool ran_out_ = false;           // in this plan
   bool prefilled_last_ = false;    // without mixing: whose turn it is
   std::int64_t prefill_left_ = 0;  // tokens of this step's budget
+  std::int64_t rows_left_ = 0;     // and logits of prompts
   double time_limit_ = 0;          // seconds that this step may take; 0: any
   StepLoad load_;                  // planned so far
   WaitingList waiting_;            // the first in rank in front

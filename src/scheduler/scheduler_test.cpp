@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include <map>
 #include <random>
 #include <vector>
@@ -280,6 +282,36 @@ TEST(Scheduler, OnlyCommittedTokensAreCached) {
   scheduler.remove(1);
   scheduler.add({2, prompt(100)});
   EXPECT_EQ(scheduler.plan().admitted[0].cached_tokens, 32);
+}
+
+// The logits of a prompt's tokens from a position on, within the rows of a step, whatever is
+// cached.
+TEST(Scheduler, GivesThePromptsRowsThatAreWanted) {
+  cache::PagePool pool(100);
+  Scheduler scheduler(
+      {.max_running = 4, .max_prefill_tokens = 64, .max_prompt_rows = 24, .page_size = 16}, pool);
+  for (RequestId id = 1; id <= 2; ++id) {  // the second finds its whole prompt in the cache
+    scheduler.add({.id = id, .tokens = prompt(100, 1), .logits_from = 40});
+    std::vector<std::int32_t> rows;
+    for (int step = 0; step < 20 && (rows.empty() || rows.back() != 99); ++step) {
+      const Plan& plan = scheduler.plan();
+      expect_legal(plan, 16);
+      EXPECT_LE(plan.batch.rows(), 25);
+      EXPECT_EQ(plan.row_requests.size(), plan.batch.logit_rows.size());
+      for (const std::int32_t row : plan.batch.logit_rows) {
+        rows.push_back(plan.batch.positions[static_cast<size_t>(row)]);
+      }
+      scheduler.commit();
+    }
+    std::vector<std::int32_t> expected(60);
+    std::iota(expected.begin(), expected.end(), 40);
+    EXPECT_EQ(rows, expected) << id;
+    scheduler.append(id, 7);
+    EXPECT_EQ(scheduler.plan().batch.rows(), 1);
+    scheduler.commit();
+    scheduler.remove(id);
+    scheduler.check();
+  }
 }
 
 }  // namespace

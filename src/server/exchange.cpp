@@ -8,6 +8,18 @@ namespace quern::server {
 
 namespace asio = boost::asio;
 
+namespace {
+
+// About what the log-probabilities of an event's tokens take. A prompt's come once and are bounded
+// by the engine.
+size_t logprob_bytes(const TokenEvent& event) {
+  size_t entries = 0;
+  for (const TokenLogprobs& at : event.logprobs) entries += 1 + at.top.size() + at.wanted.size();
+  return entries * sizeof(LogprobToken);
+}
+
+}  // namespace
+
 Exchange::Exchange(asio::any_io_executor io, size_t max_unread_bytes)
     : io_(io),
       signal_(io, asio::steady_timer::time_point::max()),
@@ -72,7 +84,8 @@ void Exchange::push(size_t choice, const TokenEvent& event) {
     if (aborted_) return;
     first = events_.empty();
     events_.emplace_back(choice, event);
-    unread_bytes_ += sizeof(event) + event.text.size() + event.token_ids.size() * 4;
+    unread_bytes_ +=
+        sizeof(event) + event.text.size() + event.token_ids.size() * 4 + logprob_bytes(event);
     overflow = unread_bytes_ > max_unread_bytes_;
   }
   if (overflow) {

@@ -26,6 +26,7 @@ class FakeEngine : public Engine {
     info_.model_path = "/models/<m>.gguf";
     info_.attention_backend = "torch_native";
     info_.context_length = 1000;
+    info_.vocab = 256;
     info_.has_chat_template = true;
     info_.default_sampling.top_k = 40;
     thread_ = std::thread([this] { run(); });
@@ -42,7 +43,8 @@ class FakeEngine : public Engine {
 
   RequestId submit(const Request& request, EventSink sink) override {
     if (draining_) throw Error(errors::kServerDraining);
-    Running running{text_of(request), request.sampling, std::move(sink), false, TokenEvent()};
+    Running running{text_of(request), request.sampling, request.logprobs, std::move(sink), false,
+                    TokenEvent()};
     if (running.text.starts_with("!throw")) {
       throw Error(errors::kFieldOutOfRange, {{"expected", "shorter"}, {"actual", "\xFF long"}});
     }
@@ -134,6 +136,7 @@ class FakeEngine : public Engine {
   struct Running {
     std::string text;
     SamplingParams sampling;
+    LogprobOptions logprobs;
     EventSink sink;
     bool cancelled;
     TokenEvent event;
@@ -149,11 +152,39 @@ class FakeEngine : public Engine {
     return text;
   }
 
+  // A made-up position: every other token is less likely, in the order of the alphabet.
+  static TokenLogprobs logprobs_at(char token, const LogprobOptions& options) {
+    const auto entry = [](char c, float logprob) {
+      return LogprobToken{static_cast<unsigned char>(c), logprob, std::string(1, c)};
+    };
+    TokenLogprobs made;
+    made.token = entry(token, -0.5f);
+    for (int i = 0; i < options.top; ++i) {
+      made.top.push_back(entry(static_cast<char>('a' + i), -0.25f * static_cast<float>(i + 1)));
+    }
+    for (const std::int32_t id : options.token_ids) {
+      made.wanted.push_back(entry(static_cast<char>(id), -3.0f));
+    }
+    return made;
+  }
+
+  static void note_prompt(Running* running) {
+    running->event.prompt_logprobs.clear();
+    const std::int64_t from = running->logprobs.prompt_from;
+    if (from < 0 || running->event.completion_tokens > 0) return;
+    for (size_t i = static_cast<size_t>(from); i < running->text.size(); ++i) {
+      running->event.prompt_logprobs.push_back(logprobs_at(running->text[i], running->logprobs));
+      running->event.prompt_logprobs.back().predicted = i > static_cast<size_t>(from);
+    }
+  }
+
   // True when the request has ended.
   static bool step(Running* running) {
     TokenEvent& event = running->event;
     event.text.clear();
     event.token_ids.clear();
+    event.logprobs.clear();
+    note_prompt(running);
     if (running->cancelled) {
       event.finish_reason = FinishReason::kCancelled;
     } else if (running->text.starts_with("!fail") &&
@@ -162,11 +193,16 @@ class FakeEngine : public Engine {
       event.error_id = error_entry(errors::kInternalError).id;
       event.error_message = "numeric fault";
       event.error_http_status = 500;
+    } else if (running->sampling.max_tokens == 0) {
+      event.finish_reason = FinishReason::kLength;
     } else {
       const size_t at = static_cast<size_t>(event.completion_tokens++);
       const size_t seed = static_cast<size_t>(running->sampling.seed.value_or(0));
       event.text = running->text[(at + seed) % running->text.size()];
       event.token_ids = {static_cast<std::int32_t>(event.text[0])};
+      if (running->logprobs.output) {
+        event.logprobs.push_back(logprobs_at(event.text[0], running->logprobs));
+      }
       if (event.completion_tokens == running->sampling.max_tokens) {
         event.finish_reason = FinishReason::kLength;
       }

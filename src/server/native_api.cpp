@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/errors/server.h"
 #include "server/json_body.h"
+#include "server/logprob_json.h"
 #include "server/sampling_fields.h"
 #include "server/sse.h"
 
@@ -19,10 +20,6 @@ constexpr UnservedField kUnserved[] = {
     {"image_data", Harmless::kEmpty, "text or input_ids"},
     {"audio_data", Harmless::kEmpty, "text or input_ids"},
     {"video_data", Harmless::kEmpty, "text or input_ids"},
-    {"return_logprob", Harmless::kFalse, "requests without logprobs"},
-    {"logprob_start_len", Harmless::kMinusOne, "requests without logprobs"},
-    {"top_logprobs_num", Harmless::kZero, "requests without logprobs"},
-    {"token_ids_logprob", Harmless::kEmpty, "requests without logprobs"},
     {"return_hidden_states", Harmless::kFalse, "return_hidden_states false"},
     {"return_routed_experts", Harmless::kFalse, "return_routed_experts false"},
     {"session_params", Harmless::kEmpty, "requests without a session"},
@@ -32,27 +29,24 @@ constexpr UnservedField kUnserved[] = {
 
 constexpr UnservedField kUnservedSampling[] = {
     {"n", Harmless::kOne, "an n of 1"},
-    {"min_new_tokens", Harmless::kZero, "a min_new_tokens of 0"},
-    {"frequency_penalty", Harmless::kZero, "a frequency_penalty of 0"},
-    {"presence_penalty", Harmless::kZero, "a presence_penalty of 0"},
-    {"repetition_penalty", Harmless::kOne, "a repetition_penalty of 1"},
     {"stop_regex", Harmless::kEmpty, "plain stop strings"},
     {"json_schema", Harmless::kEmpty, "requests without a grammar"},
     {"regex", Harmless::kEmpty, "requests without a grammar"},
     {"ebnf", Harmless::kEmpty, "requests without a grammar"},
     {"structural_tag", Harmless::kEmpty, "requests without a grammar"},
     {"no_stop_trim", Harmless::kFalse, "no_stop_trim false"},
-    {"logit_bias", Harmless::kEmpty, "an empty logit_bias"},
     {"custom_params", Harmless::kEmpty, "the usual sampling"},
 };
 
 class NativeGeneration : public Generation {
  public:
-  explicit NativeGeneration(std::string id) : id_(std::move(id)) {}
+  NativeGeneration(std::string id, NativeLogprobs logprobs)
+      : id_(std::move(id)), logprobs_(std::move(logprobs)) {}
 
   void add(size_t, const TokenEvent& event) override {
     text_ += event.text;
     ids_.insert(ids_.end(), event.token_ids.begin(), event.token_ids.end());
+    logprobs_.add(event);
     last_ = event;
     added_ = true;
   }
@@ -72,6 +66,7 @@ class NativeGeneration : public Generation {
                     {"completion_tokens", last_.completion_tokens},
                     {"cached_tokens", last_.cached_tokens},
                     {"e2e_latency", elapsed.count()}};
+    logprobs_.put(&meta);
     return dump(JsonOut{{"text", text_}, {"output_ids", ids_}, {"meta_info", std::move(meta)}});
   }
 
@@ -86,6 +81,7 @@ class NativeGeneration : public Generation {
   }
 
   std::string id_;
+  NativeLogprobs logprobs_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::string text_;
   std::vector<std::int32_t> ids_;
@@ -132,9 +128,13 @@ std::unique_ptr<Generation> read_generate(std::string_view body, const EngineInf
   request.sampling = read_sampling(params, info.default_sampling);
   request.sampling.seed = params.seed("sampling_seed");
   request.sampling.max_tokens =
-      params.integer("max_new_tokens", 1, std::numeric_limits<std::int64_t>::max())
+      params.integer("max_new_tokens", 0, std::numeric_limits<std::int64_t>::max())
           .value_or(kDefaultNewTokens);
-  auto generation = std::make_unique<NativeGeneration>(fields.text("rid").value_or(fresh_id("")));
+  read_edits(params, "min_new_tokens", info, &request.sampling);
+  request.logprobs = read_native_logprobs(fields, info);
+  const bool with_text = fields.boolean("return_text_in_logprobs").value_or(false);
+  auto generation = std::make_unique<NativeGeneration>(fields.text("rid").value_or(fresh_id("")),
+                                                       NativeLogprobs(request.logprobs, with_text));
   generation->stream = fields.boolean("stream").value_or(false);
   generation->prompt_param = request.prompt ? "text" : "input_ids";
   generation->requests.push_back(std::move(request));

@@ -79,7 +79,10 @@ TEST_F(NativeApi, RefusesBadRequests) {
       {R"({"text":"a","sampling_params":{"stop":""}})", "sampling_params.stop"},
       {R"({"text":"a","sampling_params":{"n":2}})", "sampling_params.n"},
       {R"({"text":"a","sampling_params":{"regex":"a"}})", "sampling_params.regex"},
-      {R"({"text":"a","return_logprob":true})", "return_logprob"},
+      {R"({"text":"a","return_logprob":1})", "return_logprob"},
+      {R"({"text":"a","return_logprob":true,"top_logprobs_num":65})", "top_logprobs_num"},
+      {R"({"text":"a","return_logprob":true,"logprob_start_len":-2})", "logprob_start_len"},
+      {R"({"text":"a","return_logprob":true,"token_ids_logprob":[256]})", "token_ids_logprob"},
       {R"({"text":"a","stream":1})", "stream"},
   };
   for (const auto& [body, param] : bads) {

@@ -8,6 +8,7 @@
 #include "base/errors/server.h"
 #include "server/chat_messages.h"
 #include "server/json_body.h"
+#include "server/logprob_json.h"
 #include "server/sampling_fields.h"
 #include "server/sse.h"
 
@@ -24,20 +25,12 @@ constexpr UnservedField kUnserved[] = {
     {"functions", Harmless::kEmpty, "requests without functions"},
     {"function_call", Harmless::kNoneWord, "function_call \"none\""},
     {"response_format", Harmless::kPlainText, "response_format {\"type\":\"text\"}"},
-    {"logprobs", Harmless::kFalse, "requests without logprobs"},
-    {"top_logprobs", Harmless::kZero, "requests without top_logprobs"},
-    {"logit_bias", Harmless::kEmpty, "an empty logit_bias"},
-    {"presence_penalty", Harmless::kZero, "a presence_penalty of 0"},
-    {"frequency_penalty", Harmless::kZero, "a frequency_penalty of 0"},
-    {"repetition_penalty", Harmless::kOne, "a repetition_penalty of 1"},
     {"audio", Harmless::kNothing, "requests for text"},
     {"modalities", Harmless::kPlainText, "modalities [\"text\"]"},
     {"prediction", Harmless::kNothing, "requests without prediction"},
     {"web_search_options", Harmless::kNothing, "requests without web search"},
-    {"echo", Harmless::kFalse, "echo false"},
     {"best_of", Harmless::kOne, "a best_of of 1"},
     {"suffix", Harmless::kEmpty, "an empty suffix"},
-    {"min_tokens", Harmless::kZero, "a min_tokens of 0"},
     {"regex", Harmless::kEmpty, "requests without a grammar"},
     {"ebnf", Harmless::kEmpty, "requests without a grammar"},
     {"json_schema", Harmless::kEmpty, "requests without a grammar"},
@@ -48,8 +41,14 @@ constexpr UnservedField kUnserved[] = {
     {"custom_logit_processor", Harmless::kEmpty, "the usual sampling"},
 };
 
+// Of a prompt that a template makes.
+constexpr UnservedField kUnservedWithChat[] = {
+    {"echo", Harmless::kFalse, "echo in /v1/completions"},
+};
+
 // Of a prompt that no template makes.
 constexpr UnservedField kUnservedWithPrompt[] = {
+    {"top_logprobs", Harmless::kZero, "a number in logprobs"},
     {"tools", Harmless::kEmpty, "requests without tools"},
     {"tool_choice", Harmless::kNoneWord, "tool_choice \"none\""},
     {"continue_final_message", Harmless::kFalse, "continue_final_message false"},
@@ -76,19 +75,22 @@ class OpenAiGeneration : public Generation {
     state.completion_tokens = event.completion_tokens;
     state.cached_tokens = event.cached_tokens;
     state.reason = event.finish_reason;
+    const std::string text = echo_of(state, event) + event.text;
+    JsonOut logprobs = logprobs_of(&state, event);
     if (!stream) {
-      state.text += event.text;
+      state.text += text;
+      append(&state.logprobs, logprobs);
       return;
     }
     if (kind_ == Kind::kChat && !state.opened) {
-      frame(choice, {{"role", "assistant"}, {"content", ""}}, "", FinishReason::kNone);
+      frame(choice, {{"role", "assistant"}, {"content", ""}}, "", nullptr, FinishReason::kNone);
     }
     state.opened = true;
-    if (!event.text.empty()) {
-      frame(choice, {{"content", event.text}}, event.text, FinishReason::kNone);
+    if (!text.empty() || !logprobs.is_null()) {
+      frame(choice, {{"content", text}}, text, std::move(logprobs), FinishReason::kNone);
     }
     if (event.finish_reason != FinishReason::kNone) {
-      frame(choice, JsonOut::object(), "", event.finish_reason);
+      frame(choice, JsonOut::object(), "", nullptr, event.finish_reason);
     }
   }
 
@@ -115,7 +117,7 @@ class OpenAiGeneration : public Generation {
       } else {
         choice["text"] = choices_[i].text;
       }
-      choice["logprobs"] = nullptr;
+      choice["logprobs"] = std::move(choices_[i].logprobs);
       choice["finish_reason"] = finish_word(choices_[i].reason);
       list.push_back(std::move(choice));
     }
@@ -134,14 +136,23 @@ class OpenAiGeneration : public Generation {
       }
     }
     choices_.resize(requests.size());
+    for (size_t i = 0; echo && i < requests.size(); ++i) {
+      choices_[i].prompt = requests[i].prompt.value_or("");
+    }
   }
 
   bool include_usage = false;
+  bool echo = false;  // the prompt stands before the answer
+  LogprobOptions logprobs;
 
  private:
   struct Choice {
     bool opened = false;
+    std::string prompt;  // to be echoed; of token ids it comes with their log-probabilities
+    bool echoed = false;
     std::string text;
+    JsonOut logprobs;
+    std::int64_t characters = 0;  // of the text whose log-probabilities were told
     FinishReason reason = FinishReason::kNone;
     std::int64_t prompt_tokens = 0, completion_tokens = 0, cached_tokens = 0;
   };
@@ -152,14 +163,51 @@ class OpenAiGeneration : public Generation {
     return {{"id", id_}, {"object", object}, {"created", created_}, {"model", model_}};
   }
 
-  void frame(size_t index, JsonOut delta, std::string_view text, FinishReason reason) {
+  // The text of the prompt, once.
+  std::string echo_of(Choice& choice, const TokenEvent& event) const {
+    if (!echo || std::exchange(choice.echoed, true)) return {};
+    if (!choice.prompt.empty()) return std::exchange(choice.prompt, {});
+    std::string bytes;
+    for (const TokenLogprobs& at : event.prompt_logprobs) {
+      if (at.token.written) bytes += at.token.bytes;
+    }
+    return valid_utf8(bytes);
+  }
+
+  // Null where there is nothing to tell.
+  JsonOut logprobs_of(Choice* choice, const TokenEvent& event) const {
+    if (!logprobs.output) return nullptr;
+    std::vector<TokenLogprobs> tokens = event.prompt_logprobs;
+    const std::vector<TokenLogprobs> answered = answered_logprobs(event);
+    tokens.insert(tokens.end(), answered.begin(), answered.end());
+    if (tokens.empty()) return nullptr;
+    if (kind_ == Kind::kChat) {
+      return {{"content", chat_logprobs(tokens, logprobs)}, {"refusal", nullptr}};
+    }
+    return completion_logprobs(tokens, logprobs, &choice->characters);
+  }
+
+  // Joins the lists of two objects of the same shape.
+  static void append(JsonOut* all, JsonOut& more) {
+    if (more.is_null()) return;
+    if (all->is_null()) {
+      *all = std::move(more);
+      return;
+    }
+    for (auto& [name, list] : more.items()) {
+      if (list.is_array()) (*all)[name].insert((*all)[name].end(), list.begin(), list.end());
+    }
+  }
+
+  void frame(size_t index, JsonOut delta, std::string_view text, JsonOut told,
+             FinishReason reason) {
     JsonOut choice = {{"index", index}};
     if (kind_ == Kind::kChat) {
       choice["delta"] = std::move(delta);
     } else {
       choice["text"] = text;
     }
-    choice["logprobs"] = nullptr;
+    choice["logprobs"] = std::move(told);
     choice["finish_reason"] =
         reason == FinishReason::kNone ? JsonOut(nullptr) : JsonOut(finish_word(reason));
     JsonOut chunk = head(true);
@@ -204,13 +252,16 @@ void read_stream(const Fields& fields, OpenAiGeneration* generation) {
       Fields(*options, "stream_options.").boolean("include_usage").value_or(false);
 }
 
-SamplingParams read_openai_sampling(const Fields& fields, Kind kind, const EngineInfo& info) {
+SamplingParams read_openai_sampling(const Fields& fields, Kind kind, bool echo,
+                                    const EngineInfo& info) {
   SamplingParams sampling = read_sampling(fields, info.default_sampling);
   sampling.seed = fields.seed("seed");
-  const auto old_name = fields.integer("max_tokens", 1, kNoLimit);
+  // With the prompt alone in the answer its log-probabilities can be had for nothing more.
+  const auto old_name = fields.integer("max_tokens", echo ? 0 : 1, kNoLimit);
   const auto new_name = fields.integer("max_completion_tokens", 1, kNoLimit);
   const std::int64_t unset = kind == Kind::kCompletion ? kCompletionTokens : -1;
   sampling.max_tokens = new_name ? *new_name : old_name.value_or(unset);
+  read_edits(fields, "min_tokens", info, &sampling);
   return sampling;
 }
 
@@ -252,11 +303,16 @@ std::unique_ptr<Generation> read(Kind kind, std::string_view body, const EngineI
   const Fields fields(json);
   check_model(fields, info);
   refuse_unserved(fields, kUnserved);
-  if (kind == Kind::kCompletion) refuse_unserved(fields, kUnservedWithPrompt);
+  const bool chat = kind == Kind::kChat;
+  refuse_unserved(fields,
+                  chat ? std::span<const UnservedField>(kUnservedWithChat) : kUnservedWithPrompt);
   auto generation = std::make_unique<OpenAiGeneration>(kind, info);
   read_stream(fields, generation.get());
   const auto count = static_cast<size_t>(fields.integer("n", 1, kMaxChoices).value_or(1));
-  const SamplingParams sampling = read_openai_sampling(fields, kind, info);
+  generation->echo = !chat && fields.boolean("echo").value_or(false);
+  generation->logprobs =
+      chat ? read_chat_logprobs(fields) : read_completion_logprobs(fields, generation->echo);
+  const SamplingParams sampling = read_openai_sampling(fields, kind, generation->echo, info);
 
   std::vector<Request> prompts;
   if (kind == Kind::kChat) {
@@ -273,6 +329,9 @@ std::unique_ptr<Generation> read(Kind kind, std::string_view body, const EngineI
     prompt.sampling = sampling;
     read_special_tokens(fields, &prompt);
     read_scheduling(fields, &prompt);
+    prompt.logprobs = generation->logprobs;
+    // The text of token ids is known with their log-probabilities only.
+    if (generation->echo && prompt.token_ids) prompt.logprobs.prompt_from = 0;
   }
   generation->prompt_param = kind == Kind::kChat ? "messages" : "prompt";
   generation->set_requests(std::move(prompts), count);

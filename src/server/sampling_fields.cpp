@@ -1,5 +1,7 @@
 #include "server/sampling_fields.h"
 
+#include <charconv>
+#include <cmath>
 #include <limits>
 
 #include "base/error.h"
@@ -9,6 +11,7 @@ namespace quern::server {
 namespace {
 
 constexpr double kMaxTemperature = 100.0;
+constexpr double kMaxBias = 100.0;
 constexpr double kGreedyTemperature = 1e-6;  // below, logits / temperature may overflow
 
 std::vector<std::string> read_stop(const Fields& fields) {
@@ -97,6 +100,36 @@ void read_special_tokens(const Fields& fields, Request* request) {
   const std::optional<bool> asked = fields.boolean("add_special_tokens");
   request->add_special_tokens = asked.value_or(true);
   request->parse_special_tokens = asked.value_or(false);
+}
+
+void read_edits(const Fields& fields, std::string_view min_tokens, const EngineInfo& info,
+                SamplingParams* sampling) {
+  sampling->presence_penalty = fields.number("presence_penalty", -2, 2).value_or(0);
+  sampling->frequency_penalty = fields.number("frequency_penalty", -2, 2).value_or(0);
+  sampling->repetition_penalty = fields.number("repetition_penalty", 0, 2).value_or(1);
+  if (sampling->repetition_penalty == 0) {
+    fields.out_of_range("repetition_penalty", "above 0", *fields.find("repetition_penalty"));
+  }
+  const std::int64_t most =
+      sampling->max_tokens < 0 ? std::numeric_limits<std::int64_t>::max() : sampling->max_tokens;
+  sampling->min_tokens = fields.integer(min_tokens, 0, most).value_or(0);
+  const Json* bias = fields.find("logit_bias");
+  if (!bias) return;
+  if (!bias->is_object()) fields.wrong_type("logit_bias", "an object", *bias);
+  for (const auto& [key, value] : bias->items()) {
+    std::int32_t id = -1;
+    const char* end = key.data() + key.size();
+    const auto [stop, error] = std::from_chars(key.data(), end, id);
+    if (error != std::errc() || stop != end || id < 0 || id >= info.vocab) {
+      fields.out_of_range("logit_bias", fmt::format("token ids from 0 to {}", info.vocab - 1), key);
+    }
+    const double number = value.is_number() ? value.get<double>() : NAN;
+    if (!(number >= -kMaxBias && number <= kMaxBias)) {
+      fields.out_of_range("logit_bias", fmt::format("numbers from {} to {}", -kMaxBias, kMaxBias),
+                          value);
+    }
+    sampling->logit_bias.emplace_back(id, static_cast<float>(number));
+  }
 }
 
 void refuse_unserved(const Fields& fields, std::span<const UnservedField> unserved) {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "quern/types.h"
+#include "quern/engine.h"
 #include "server/json_body.h"
 
 namespace quern::server {
@@ -24,6 +24,12 @@ SamplingParams read_sampling(const Fields& fields, const SamplingParams& default
 // add_special_tokens: absent, the tokenizer's own tokens are put around a prompt; true, control
 // tokens written in its texts are recognised too; false, neither. Throws: kWrongFieldType.
 void read_special_tokens(const Fields& fields, Request* request);
+
+// Reads what changes logits: presence_penalty, frequency_penalty, repetition_penalty, logit_bias
+// and the least number of new tokens, which the APIs name differently. Requires: max_tokens is set.
+// Throws: kWrongFieldType, kFieldOutOfRange.
+void read_edits(const Fields& fields, std::string_view min_tokens, const EngineInfo& info,
+                SamplingParams* sampling);
 
 inline constexpr size_t kMaxCacheKeyBytes = 4096;
 
