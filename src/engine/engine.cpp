@@ -69,9 +69,6 @@ struct Control {
   std::optional<bool> answer{};
 };
 
-// Log-probabilities that one request may have of its prompt; some 20 MB.
-constexpr std::int64_t kMaxPromptLogprobs = 1 << 18;
-
 std::uint64_t clock_seed() {
   return static_cast<std::uint64_t>(Clock::now().time_since_epoch().count());
 }
@@ -108,7 +105,7 @@ class EngineImpl final : public Engine {
     command.tokens = tokenize(request);
     if (command.tokens.empty()) throw Error(errors::kPromptEmpty);
     check_length(static_cast<std::int64_t>(command.tokens.size()));
-    check_logprobs(request, static_cast<std::int64_t>(command.tokens.size()));
+    check_logprobs(request, std::ssize(command.tokens), loaded_.info.vocab);
     command.sampling = request.sampling;
     command.logprobs = request.logprobs;
     command.cache_space = request.cache_space;
@@ -229,34 +226,6 @@ class EngineImpl final : public Engine {
           errors::kCacheTooSmall,
           {{"tokens", tokens}, {"limit", loaded_.info.pages_total * loaded_.info.page_size}});
     }
-  }
-
-  void check_logprobs(const Request& request, std::int64_t tokens) const {
-    if (request.logprobs.prompt_from >= tokens) {
-      throw Error(errors::kSamplingParamInvalid,
-                  {{"param", "logprob_start_len"},
-                   {"expected", fmt::format("below the prompt's {} tokens", tokens)},
-                   {"actual", request.logprobs.prompt_from}});
-    }
-    const std::int64_t positions = tokens - std::max<std::int64_t>(request.logprobs.prompt_from, 0);
-    const std::int64_t each = 1 + request.logprobs.top + std::ssize(request.logprobs.token_ids);
-    if (request.logprobs.prompt_from >= 0 && positions * each > kMaxPromptLogprobs) {
-      throw Error(errors::kSamplingParamInvalid,
-                  {{"param", "top_logprobs_num"},
-                   {"expected", fmt::format("such that {} prompt tokens have at most {} in all",
-                                            positions, kMaxPromptLogprobs)},
-                   {"actual", request.logprobs.top}});
-    }
-    for (const std::int32_t id : request.logprobs.token_ids) check_known(id, "token_ids_logprob");
-    for (const auto& [id, bias] : request.sampling.logit_bias) check_known(id, "logit_bias");
-  }
-
-  void check_known(std::int32_t id, std::string_view param) const {
-    if (id >= 0 && id < loaded_.info.vocab) return;
-    throw Error(errors::kSamplingParamInvalid,
-                {{"param", param},
-                 {"expected", fmt::format("token ids from 0 to {}", loaded_.info.vocab - 1)},
-                 {"actual", id}});
   }
 
   // The answer of the engine's thread to `attempt`, which it calls between two steps.
@@ -440,12 +409,13 @@ class EngineImpl final : public Engine {
     }
     prompt_tokens_ += length;
     ++unstarted_;
-    scheduler_.add({.id = command.id,
-                    .tokens = std::move(command.tokens),
-                    .cache_space = std::move(command.cache_space),
-                    .logits_from = from >= 0 ? static_cast<std::int32_t>(from) : scheduler::kLastOnly,
-                    .max_new_tokens = active_.at(command.id).max_tokens,
-                    .priority = command.priority});
+    scheduler_.add(
+        {.id = command.id,
+         .tokens = std::move(command.tokens),
+         .cache_space = std::move(command.cache_space),
+         .logits_from = from >= 0 ? static_cast<std::int32_t>(from) : scheduler::kLastOnly,
+         .max_new_tokens = active_.at(command.id).max_tokens,
+         .priority = command.priority});
     if (!by_priority_ || max_queued_ <= 0) return;
     while (unstarted_ > max_queued_) {
       const RequestId last = scheduler_.last_new();

@@ -2,11 +2,48 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <string>
 
+#include "base/error.h"
+#include "base/errors/engine.h"
 #include "kernels/ops.h"
 
 namespace quern::engine {
+namespace {
+
+// That one request may have of its prompt; some 20 MB.
+constexpr std::int64_t kMaxPromptLogprobs = 1 << 18;
+
+void check_known(std::int32_t id, std::int64_t vocab, std::string_view param) {
+  if (id >= 0 && id < vocab) return;
+  throw Error(errors::kSamplingParamInvalid,
+              {{"param", param},
+               {"expected", fmt::format("token ids from 0 to {}", vocab - 1)},
+               {"actual", id}});
+}
+
+}  // namespace
+
+void check_logprobs(const Request& request, std::int64_t tokens, std::int64_t vocab) {
+  const LogprobOptions& asked = request.logprobs;
+  if (asked.prompt_from >= tokens) {
+    throw Error(errors::kSamplingParamInvalid,
+                {{"param", "logprob_start_len"},
+                 {"expected", fmt::format("below the prompt's {} tokens", tokens)},
+                 {"actual", asked.prompt_from}});
+  }
+  const std::int64_t positions = asked.prompt_from >= 0 ? tokens - asked.prompt_from : 0;
+  if (positions * (1 + asked.top + std::ssize(asked.token_ids)) > kMaxPromptLogprobs) {
+    throw Error(errors::kSamplingParamInvalid,
+                {{"param", "top_logprobs_num"},
+                 {"expected", fmt::format("such that {} prompt tokens have at most {} in all",
+                                          positions, kMaxPromptLogprobs)},
+                 {"actual", asked.top}});
+  }
+  for (const std::int32_t id : asked.token_ids) check_known(id, vocab, "token_ids_logprob");
+  for (const auto& [id, bias] : request.sampling.logit_bias) check_known(id, vocab, "logit_bias");
+}
 
 LogprobToken LogprobReader::entry(std::int32_t id, double logprob) const {
   // Rounding may leave a certain token above 0; a row of faults gives NaN.

@@ -11,6 +11,10 @@
 
 namespace quern::engine {
 
+// Refuses ids outside the vocabulary, in logit_bias too, a start behind the prompt's `tokens`, and
+// more than could be held. Any thread. Throws: kSamplingParamInvalid.
+void check_logprobs(const Request& request, std::int64_t tokens, std::int64_t vocab);
+
 class LogprobReader {
  public:
   // `tokenizer` outlives the reader.

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/errors/base.h"
+#include "engine/startup.h"
 
 namespace quern::engine {
 

@@ -72,7 +72,8 @@ class Running {
   }
   // Logits besides the last token's that its next `count` tokens bring.
   std::int64_t extra_rows(std::int64_t count) const {
-    const std::int64_t end = std::min<std::int64_t>(tokens_computed + count, std::ssize(job.tokens) - 1);
+    const std::int64_t end =
+        std::min<std::int64_t>(tokens_computed + count, std::ssize(job.tokens) - 1);
     return std::max<std::int64_t>(end - std::max(tokens_computed, job.logits_from), 0);
   }
   std::int64_t shared_pages() const { return prefix_.pages(); }

@@ -48,9 +48,9 @@ struct Limits {
 struct Arrival {
   RequestId id = 0;
   std::vector<std::int32_t> tokens{};
-  std::string cache_space{};        // prefixes are shared within one only
+  std::string cache_space{};             // prefixes are shared within one only
   std::int32_t logits_from = kLastOnly;  // see Job
-  std::int64_t max_new_tokens = 1;  // the longest answer
+  std::int64_t max_new_tokens = 1;       // the longest answer
   std::int64_t priority = 0;
 };
 

@@ -20,11 +20,11 @@ FIELDS = [  # what is added to a good request, status, field at fault
     ({"stream": "yes"}, 400, "stream"), ({"tools": "x"}, 400, "tools"),
     ({"tool_choice": "required"}, 400, "tool_choice"),
     ({"response_format": {"type": "json_object"}}, 400, "response_format"),
-    ({"logit_bias": {"999999": 5}}, 400, "logit_bias"), ({"presence_penalty": 1}, 400,
-                                                         "presence_penalty"),
-    ({"frequency_penalty": 1}, 400, "frequency_penalty"), ({"top_logprobs": 5}, 400,
-                                                           "top_logprobs"),
-    ({"logprobs": True}, 400, "logprobs"), ({"stop_token_ids": [-1]}, 400, "stop_token_ids"),
+    ({"logit_bias": {"999999": 5}}, 400, "logit_bias"), ({"logit_bias": {"-1": 5}}, 400, "logit_bias"),
+    ({"logit_bias": {"abc": 5}}, 400, "logit_bias"), ({"logit_bias": {"5": 1e30}}, 400, "logit_bias"),
+    ({"presence_penalty": 1e10}, 400, "presence_penalty"), ({"repetition_penalty": 0}, 400, "repetition_penalty"),
+    ({"repetition_penalty": -1}, 400, "repetition_penalty"), ({"frequency_penalty": -3}, 400, "frequency_penalty"),
+    ({"top_logprobs": 5}, 400, "top_logprobs"), ({"logprobs": 21.5}, 400, "logprobs"), ({"stop_token_ids": [-1]}, 400, "stop_token_ids"),
 ]
 
 
@@ -38,7 +38,9 @@ def test_bad_fields(tiny, more, status, param):
 
 @pytest.mark.parametrize("more", [{"top_k": 0}, {"top_k": -1}, {"top_k": 9999999}, {"top_p": 0},
                                   {"temperature": 1e-4}, {"min_p": 1}, {"seed": -1},
-                                  {"seed": 2**63}, {"user": "x", "unheard_of": 1}])
+                                  {"seed": 2**63}, {"logit_bias": {str(i): -100 for i in range(200)}},
+                                  {"presence_penalty": -2, "frequency_penalty": 2}, {"repetition_penalty": 1e-9},
+                                  {"min_tokens": 16}, {"user": "x", "unheard_of": 1}])
 def test_odd_but_legal_fields(tiny, more):
     assert tiny.post("/v1/chat/completions", chat(**more)).status_code == 200
 
