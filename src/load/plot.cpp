@@ -1,4 +1,4 @@
-// The latency plot: two panels over one scale of times, as a single SVG file without scripts.
+// The latency plot: two panels, as a single SVG file without scripts.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -134,10 +134,13 @@ std::string dots(const Result& result, const std::array<Series, 3>& all, const L
         line(kLeft, y, kWidth - kRight, y, kGrid) + label(kLeft - 8, y + 4, "end", time_word(tick));
   }
   const double seconds = std::max(result.seconds, 1e-3);
-  for (int i = 0; i <= 5; ++i) {
-    const double x = kLeft + kPlotWidth * i / 5;
+  const double decade = std::pow(10, std::floor(std::log10(seconds / 4)));
+  const double parts = seconds / 4 / decade;
+  const double step = decade * (parts < 2 ? 1 : parts < 5 ? 2 : 5);
+  for (int i = 0; i * step <= seconds; ++i) {
+    const double x = kLeft + kPlotWidth * i * step / seconds;
     svg += line(x, bottom, x, bottom + 4, "#94a3b8");
-    svg += label(x, bottom + 18, "middle", fmt::format("{:.3g} s", seconds * i / 5));
+    svg += label(x, bottom + 18, "middle", fmt::format("{:g} s", i * step));
   }
   const std::size_t skip = result.records.size() / kDots + 1;
   for (std::size_t i = 0; i < result.records.size(); i += skip) {
@@ -198,7 +201,8 @@ std::string plot_of(const Result& result, const std::string& title) {
   svg += label(kLeft, kTop - 10, "start", "Share of requests, or of tokens, within a time");
   svg += curves(all, scale);
   svg += label(kLeft, kTop + kPanel + kGap - 12, "start", "Each request by its start");
-  svg += dots(result, all, scale);
+  const double soonest = all[1].ms.empty() ? 1 : all[1].ms.front();
+  svg += dots(result, all, LogScale(soonest, most > 0 ? most : 10));
   return svg + "</svg>\n";
 }
 

@@ -124,6 +124,8 @@ std::string Metrics::exposition(const EngineInfo& info, const EngineStats& stats
   gauge("max_total_num_tokens", "Tokens that the KV cache holds.", tokens(stats.pages_total));
   gauge("token_usage", "Used share of the KV cache.",
         stats.pages_total > 0 ? tokens(stats.pages_used) / tokens(stats.pages_total) : 0);
+  gauge("kv_available_tokens", "Tokens of the KV cache that nothing holds.",
+        tokens(stats.pages_total - stats.pages_used - stats.pages_cached));
   const double span = seconds(now - families_->told);
   gauge("gen_throughput", "New tokens a second since the metrics were last asked for.",
         span > 0

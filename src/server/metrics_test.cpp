@@ -120,6 +120,7 @@ TEST(Metrics, TellsTheEnginesFigures) {
   EXPECT_EQ(found.samples.at(named("max_total_num_tokens")), 320);
   EXPECT_EQ(found.samples.at(named("token_usage")), 0.25);
   EXPECT_EQ(found.samples.at(named("kv_evictable_tokens")), 32);
+  EXPECT_EQ(found.samples.at(named("kv_available_tokens")), 208);
   EXPECT_EQ(found.samples.at(named("cache_hit_rate")), 0.75);
   EXPECT_EQ(found.samples.at(named("cached_tokens_total")), 400);
   EXPECT_EQ(found.samples.at(named("num_requests_total")), 11);

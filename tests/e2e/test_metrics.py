@@ -39,6 +39,19 @@ def test_counters_and_histograms_grow_with_the_requests(tiny):
     assert value(after, "max_total_num_tokens") == tiny.info()["max_total_num_tokens"]
 
 
+def test_the_prefix_cache_is_told(tiny):
+    before = scrape(tiny)
+    body = complete(prompt="the same beginning of a prompt that is longer than a page " * 2, max_tokens=1)
+    usages = [tiny.post("/v1/completions", body).json()["usage"] for _ in range(2)]
+    after = scrape(tiny)
+    cached = sum(usage["prompt_tokens_details"]["cached_tokens"] for usage in usages)
+    assert cached > 0
+    assert value(after, "cached_tokens_total") - value(before, "cached_tokens_total") == cached
+    assert 0 < value(after, "cache_hit_rate") < 1
+    assert value(after, "kv_evictable_tokens") > 0
+    assert value(after, "kv_available_tokens") + value(after, "kv_evictable_tokens") == value(after, "max_total_num_tokens")
+
+
 def test_every_family_is_whole(tiny):
     for name, family in scrape(tiny).items():
         assert name.startswith("sglang:") and family.documentation and family.type in ("counter", "gauge", "histogram")
