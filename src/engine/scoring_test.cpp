@@ -77,8 +77,8 @@ TEST(Scoring, LogprobsAreThoseOfTheGoldenLogits) {
       for (int p = 0; p < 7; ++p) {
         const std::string name = "p" + std::to_string(p);
         const auto ids = golden.as<std::int32_t>(name + ".ids");
-        const auto logits = golden.floats(name + ".logits");  // of the last positions
-        const size_t rows = logits.size() / 512, first = ids.size() - rows;
+        const auto logits = golden.floats(name + ".logits");
+        const auto positions = golden.as<std::int32_t>(name + ".positions");
         Request request = ids_request(ids, 1);
         request.logprobs = {.output = true, .prompt_from = 0, .top = 3, .token_ids = {5, 500}};
         const std::vector<TokenEvent> events = events_of(engine->submit(request));
@@ -89,11 +89,12 @@ TEST(Scoring, LogprobsAreThoseOfTheGoldenLogits) {
         ASSERT_EQ(events[0].logprobs.size(), 1u);
         EXPECT_EQ(events[0].logprobs[0].token.id, events[0].token_ids[0]);
         all.push_back(events[0].logprobs[0]);
-        for (size_t row = 0; row < rows; ++row) {
+        for (size_t row = 0; row < positions.size(); ++row) {
           const auto expected = log_softmax(std::span(logits).subspan(row * 512, 512));
-          const TokenLogprobs& at = all[first + row + 1];
-          if (first + row + 1 < ids.size()) {
-            EXPECT_EQ(at.token.id, ids[first + row + 1]);
+          const auto next = static_cast<size_t>(positions[row]) + 1;
+          const TokenLogprobs& at = all[next];
+          if (next < ids.size()) {
+            EXPECT_EQ(at.token.id, ids[next]);
           }
           const auto close = [&](const LogprobToken& token) {
             EXPECT_NEAR(token.logprob, expected[static_cast<size_t>(token.id)], 1e-3);

@@ -74,7 +74,7 @@ TEST_F(NativeApi, RefusesBadRequests) {
       {R"({"input_ids":[-1]})", "input_ids"},
       {R"({"input_ids":"a"})", "input_ids"},
       {R"({"text":"a","sampling_params":[]})", "sampling_params"},
-      {R"({"text":"a","sampling_params":{"max_new_tokens":0}})", "sampling_params.max_new_tokens"},
+      {R"({"text":"a","sampling_params":{"max_new_tokens":-1}})", "sampling_params.max_new_tokens"},
       {R"({"text":"a","sampling_params":{"top_p":2}})", "sampling_params.top_p"},
       {R"({"text":"a","sampling_params":{"stop":""}})", "sampling_params.stop"},
       {R"({"text":"a","sampling_params":{"n":2}})", "sampling_params.n"},
