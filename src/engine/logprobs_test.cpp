@@ -18,7 +18,9 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 class LetterTokenizer : public text::Tokenizer {
  public:
-  std::vector<std::int32_t> encode(std::span<const PromptPiece>) const override { return {}; }
+  std::vector<std::int32_t> encode(std::span<const PromptPiece>, bool) const override {
+    return {};
+  }
   text::TokenText text(std::int32_t id) const override {
     return {id == 0 ? "<end>" : "x", id == 0 ? "<end>" : "x", true};
   }

@@ -137,7 +137,7 @@ void Scheduler::set_time_limit() {
 std::int64_t Scheduler::chunk_of(const Running& request) {
   std::int64_t most = std::min<std::int64_t>(request.tokens_pending(), prefill_left_);
   if (const std::int64_t rows = request.extra_rows(most); rows > rows_left_) {
-    most = std::min(most, request.tokens_pending() - 1) - (rows - rows_left_);
+    most = std::min<std::int64_t>(most, request.tokens_pending() - 1) - (rows - rows_left_);
   }
   if (time_limit_ == 0 || most <= 0) return std::max<std::int64_t>(most, 0);
   const auto in_time = [&](std::int64_t count) {
