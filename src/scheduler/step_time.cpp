@@ -9,6 +9,8 @@ namespace {
 constexpr double kMemory = 16;   // steps that a bucket's mean goes back
 constexpr double kOutlier = 3;   // a step that lost its processor counts no more than this
 constexpr double kRidge = 1e-6;  // relative: loads that grew together have one cause, not two
+constexpr double kEnough = 3;    // steps of a bucket whose mean is believed
+constexpr double kLeastFactor = 0.5, kMostFactor = 2;
 constexpr double kTokenScale = 64, kPairScale = 65536;
 
 using Row = std::array<double, 4>;  // three coefficients and the right side
@@ -44,7 +46,7 @@ void StepTime::observe(const StepLoad& load, double seconds) {
   if (load.tokens < 1 || !(seconds > 0)) return;
   const auto place = static_cast<std::size_t>(2 * std::log2(load.tokens));
   Bucket& bucket = buckets_[std::min(place, buckets_.size() - 1)];
-  if (bucket.weight >= 3) seconds = std::min(seconds, kOutlier * bucket.seconds);
+  if (bucket.weight >= kEnough) seconds = std::min(seconds, kOutlier * bucket.seconds);
   bucket.weight = std::min(bucket.weight + 1, kMemory);
   const double share = 1 / bucket.weight;
   bucket.load.tokens += share * (load.tokens - bucket.load.tokens);
@@ -83,6 +85,30 @@ void StepTime::fit() {
   per_token_ = std::max(x[1], 0.0) / kTokenScale;
   per_pair_ = std::max(x[2], 0.0) / kPairScale;
   known_ = seen >= 2;
+  correct();
+}
+
+void StepTime::correct() {
+  corrected_ = 0;
+  for (const Bucket& bucket : buckets_) {
+    const double expected = linear(bucket.load);
+    if (bucket.weight < kEnough || expected <= 0) continue;
+    corrections_[corrected_++] = {std::log2(bucket.load.tokens),
+                                  std::clamp(bucket.seconds / expected, kLeastFactor, kMostFactor)};
+  }
+}
+
+// Between sizes that were seen it goes over smoothly; beyond them the last one stays.
+double StepTime::correction(const StepLoad& load) const {
+  if (corrected_ == 0) return 1;
+  const double size = std::log2(std::max(load.tokens, 1.0));
+  std::size_t above = 0;
+  while (above < corrected_ && corrections_[above].size < size) ++above;
+  if (above == 0) return corrections_[0].factor;
+  if (above == corrected_) return corrections_[corrected_ - 1].factor;
+  const Correction &low = corrections_[above - 1], &high = corrections_[above];
+  const double share = (size - low.size) / (high.size - low.size);
+  return low.factor + share * (high.factor - low.factor);
 }
 
 }  // namespace quern::scheduler
