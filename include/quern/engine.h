@@ -24,7 +24,7 @@ struct EngineOptions {
   bool allow_special_tokens_in_prompt = false;  // as if each request said parse_special_tokens
   std::string dtype = "auto";                   // auto, bfloat16, float32
   bool no_repack = false;                       // weights stay mapped as they are stored
-  std::string kv_cache_dtype = "auto";          // auto, bf16, float32
+  std::string kv_cache_dtype = "auto";          // auto, bf16, float32, fp8_e4m3, int8
   std::int64_t context_length = 0;              // at most the model's
   std::int64_t max_running_requests = 0;
   std::int64_t max_total_tokens = 0;  // size of the KV cache

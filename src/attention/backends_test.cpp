@@ -235,6 +235,40 @@ TEST(CpuFlash, AgreesWithTorchNativeOverLongContexts) {
   }
 }
 
+// 8-bit pages against plain loops over what they hold. Those over bf16 round int8 · scale to it.
+TEST(CpuFlash, AgreesWithTorchNativeOverNarrowPages) {
+  for (const KvType type : {KvType::kInt8, KvType::kFp8E4M3}) {
+    for (const Heads& heads : {Heads{9, 3, 64, 64}, Heads{4, 2, 80, 40}, Heads{3, 1, 17, 17}}) {
+      Problem problem = random_problem({700, 1, 513, 64}, {1, 1, 40, 64}, 0, heads);
+      problem.layer.scale = 1.0f / std::sqrt(static_cast<float>(heads.head_dim));
+      const auto expected = run(make_torch_native, torch_native_layouts, problem, 2, 16, type, 512);
+      for (const std::int64_t page_size : {16, 64}) {
+        const auto out = run(make_cpu_flash, cpu_flash_layouts, problem, 2, page_size, type, 512);
+        ASSERT_EQ(out.size(), expected.size());
+        for (size_t i = 0; i < out.size(); ++i) {
+          ASSERT_NEAR(out[i], expected[i], 2e-2f) << heads.head_dim << " " << page_size;
+        }
+      }
+    }
+  }
+}
+
+TEST(CpuFlash, BitsOverNarrowPagesDependOnTheSequenceOnly) {
+  for (const KvType type : {KvType::kInt8, KvType::kFp8E4M3}) {
+    const Problem whole = random_problem({600, 77}, {600, 77}, 0);
+    const auto expected = run(make_cpu_flash, cpu_flash_layouts, whole, 1, 16, type, 600);
+    for (const std::int32_t queries : {1, 16, 33}) {
+      Problem tail = whole;
+      tail.kv_lens = {600};
+      tail.q_lens = {queries};
+      tail.q.assign(whole.q.begin() + (600 - queries) * 9 * 40, whole.q.begin() + 600 * 9 * 40);
+      const auto out = run(make_cpu_flash, cpu_flash_layouts, tail, 2, 64, type, 7);
+      EXPECT_EQ(0, std::memcmp(out.data(), &expected[(600 - static_cast<size_t>(queries)) * 9 * 24],
+                               out.size() * 4));
+    }
+  }
+}
+
 // Head sizes that no vector divides, heads as wide as a latent, one head, a group larger than a
 // tile.
 TEST(Tiled, HeadsOfAnyShape) {

@@ -211,9 +211,12 @@ TEST(Validate, RefusesKvTypes) {
                "or auto.");
   expect_first("cutedsl_mla", deepseek_v3(), "b200", kv(KvType::kNvFp4), errors::kCutedslMlaKvType,
                "CuteDSL MLA backend only supports kv-cache-dtype of fp8_e4m3, bf16, or auto.");
-  expect_first("cpu_flash", llama(), "arm64", kv(KvType::kFp8E4M3), errors::kKvTypeUnsupported,
-               "cpu_flash backend does not support kv-cache-dtype fp8_e4m3; it supports bf16, "
-               "float32.");
+  expect_first("cpu_flash", llama(), "arm64", kv(KvType::kFp8E5M2), errors::kKvTypeUnsupported,
+               "cpu_flash backend does not support kv-cache-dtype fp8_e5m2; it supports bf16, "
+               "float32, fp8_e4m3, int8.");
+  expect_first("cpu_flash", deepseek_v3(), "arm64", kv(KvType::kInt8), errors::kKvTypeUnsupported,
+               "cpu_flash backend does not support kv-cache-dtype int8; it supports bf16, float32, "
+               "fp8_e4m3.");
   expect_first(
       "trtllm_mha", llama(), "rtx5090", kv(KvType::kFp8E4M3), errors::kTrtllmMhaSm120Fp8,
       "TRTLLM FMHAv2 prefill on SM120 does not support fp8_e4m3 KV cache or skip-softmax.");

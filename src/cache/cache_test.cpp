@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <set>
 
 #include "cache/kv_store.h"
@@ -41,7 +43,7 @@ float read(KvStore& store, std::byte* record, std::int64_t index) {
 }
 
 TEST(KvStore, EveryElementHasAPlaceOfItsOwn) {
-  for (DType dtype : {DType::kBF16, DType::kF32}) {
+  for (DType dtype : {DType::kBF16, DType::kF32, DType::kI8, DType::kF8E4M3}) {
     for (const KvLayout& layout :
          {rows_layout(dtype, 4, 2, 5, 3), packed_layout(dtype, 16, 2, 64, 64),
           packed_layout(dtype, 64, 2, 20, 36)}) {
@@ -117,6 +119,62 @@ TEST(KvStore, Fp8RowsKeepTheNearestValue) {
   EXPECT_EQ(stored(0), 0.3125f);
   EXPECT_EQ(stored(1), -448.0f);
   EXPECT_EQ(stored(2), 0.0f);
+}
+
+TEST(KvStore, Int8KeepsATokenToA127thOfItsLargestValue) {
+  for (const KvLayout& layout :
+       {packed_layout(DType::kI8, 32, 2, 20, 36), rows_layout(DType::kI8, 4, 2, 5, 3)}) {
+    KvStore store(layout, 2, 3);
+    EXPECT_EQ(layout.record_bytes(),
+              layout.page_size * (layout.key_stride + layout.value_stride + 8));
+    std::byte* record = store.record(1, 2, 1);
+    const auto stored = [&](std::int64_t slot, std::int32_t d, bool key) {
+      const std::int64_t index = key ? layout.key_index(slot, d) : layout.value_index(slot, d);
+      EXPECT_EQ(layout.slot_of(index), slot);
+      return layout.element(record, index);
+    };
+    std::vector<float> key(static_cast<size_t>(layout.head_dim)),
+        value(static_cast<size_t>(layout.v_head_dim));
+    for (std::int64_t slot = 0; slot < layout.page_size; ++slot) {
+      const auto size = static_cast<float>(slot * slot) * 1e-3f;
+      for (size_t d = 0; d < key.size(); ++d)
+        key[d] = size * std::sin(static_cast<float>(d) + 1.0f);
+      for (size_t d = 0; d < value.size(); ++d) value[d] = -size * std::cos(static_cast<float>(d));
+      store.store(1, 2, 1, slot, key.data(), value.data());
+      for (const auto& [from, is_key] : {std::pair(&key, true), std::pair(&value, false)}) {
+        float most = 0;
+        for (const float x : *from) most = std::max(most, std::fabs(x));
+        for (size_t d = 0; d < from->size(); ++d) {
+          const float found = stored(slot, static_cast<std::int32_t>(d), is_key);
+          EXPECT_LE(std::fabs(found - (*from)[d]), most / 127 * 0.5001f) << slot;
+        }
+      }
+    }
+    // A fault stays one; what is next to nothing becomes it.
+    key[0] = std::numeric_limits<float>::infinity();
+    std::fill(value.begin(), value.end(), 1e-35f);
+    store.store(1, 2, 1, 1, key.data(), value.data());
+    EXPECT_TRUE(std::isnan(stored(1, 1, true)));
+    EXPECT_EQ(stored(1, 0, false), 0.0f);
+    EXPECT_FALSE(std::isnan(stored(2, 0, true)));
+  }
+}
+
+TEST(KvStore, Fp8KeepsWhatFp8Holds) {
+  const KvLayout layout = packed_layout(DType::kF8E4M3, 16, 1, 16, 16);
+  KvStore store(layout, 1, 1);
+  EXPECT_EQ(layout.record_bytes(), 16 * 32);
+  std::vector<float> key(16), value(16);
+  for (size_t d = 0; d < 16; ++d) {
+    key[d] = 0.37f * static_cast<float>(d + 1);
+    value[d] = -1e3f;
+  }
+  store.store(0, 0, 0, 5, key.data(), value.data());
+  for (int d = 0; d < 16; ++d) {
+    EXPECT_EQ(layout.element(store.record(0, 0, 0), layout.key_index(5, d)),
+              f32_from_f8_e4m3(f8_e4m3_from_f32(key[static_cast<size_t>(d)])));
+    EXPECT_EQ(layout.element(store.record(0, 0, 0), layout.value_index(5, d)), -448.0f);
+  }
 }
 
 }  // namespace

@@ -3,7 +3,9 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "base/error.h"
 #include "base/errors/base.h"
@@ -51,6 +53,38 @@ void store_any(const KvLayout& layout, std::int64_t slot, const float* key, cons
   for (std::int32_t d = 0; d < layout.v_head_dim; ++d) put(layout.value_index(slot, d), value[d]);
 }
 
+// One token's key or value as int8 and one scale, to the nearest 127th of its largest value. What
+// is no number makes a NaN of the scale, and so of all that is read back.
+template <typename Index>
+void store_int8(const float* x, std::int32_t dim, Index index, std::byte* record, float* scale) {
+  constexpr float kLeast = 1e-30f;  // smaller values count as zeros: their scales would be denormal
+  float most = 0;
+  bool finite = true;
+  for (std::int32_t d = 0; d < dim; ++d) {
+    most = std::max(most, std::fabs(x[d]));
+    finite = finite && std::isfinite(x[d]);
+  }
+  const bool zero = most < kLeast;
+  *scale = !finite ? std::numeric_limits<float>::quiet_NaN() : zero ? 0.0f : most / 127.0f;
+  const float factor = finite && !zero ? 127.0f / most : 0.0f;
+  for (std::int32_t d = 0; d < dim; ++d) {
+    const float scaled = finite ? x[d] * factor : 0.0f;
+    const auto rounded = static_cast<std::int32_t>(scaled + std::copysign(0.5f, scaled));
+    record[index(d)] = static_cast<std::byte>(std::clamp(rounded, -127, 127));
+  }
+}
+
+void store_int8(const KvLayout& layout, std::int64_t slot, const float* key, const float* value,
+                std::byte* record) {
+  auto* scales = reinterpret_cast<float*>(record + layout.scales_at());
+  store_int8(
+      key, layout.head_dim, [&](std::int64_t d) { return layout.key_index(slot, d); }, record,
+      scales + slot);
+  store_int8(
+      value, layout.v_head_dim, [&](std::int64_t d) { return layout.value_index(slot, d); }, record,
+      scales + layout.page_size + slot);
+}
+
 }  // namespace
 
 std::int64_t KvLayout::key_index(std::int64_t slot, std::int64_t dim) const {
@@ -76,9 +110,25 @@ float KvLayout::element(const std::byte* record, std::int64_t index) const {
   }
   if (dtype == DType::kF8E4M3)
     return f32_from_f8_e4m3(std::to_integer<std::uint8_t>(record[index]));
+  if (dtype == DType::kI8) {
+    const std::int64_t slot = slot_of(index) + (index < key_elements() ? 0 : page_size);
+    float scale;
+    std::memcpy(&scale, record + scales_at() + 4 * slot, 4);
+    return static_cast<float>(static_cast<std::int8_t>(record[index])) * scale;
+  }
   std::uint16_t bits;
   std::memcpy(&bits, record + 2 * index, 2);
   return f32_from_bf16(bits);
+}
+
+std::int64_t KvLayout::slot_of(std::int64_t index) const {
+  const bool value = index >= key_elements();
+  if (value) index -= key_elements();
+  const std::int64_t stride = value ? value_stride : key_stride;
+  if (format == PageFormat::kRows || (value && dtype == DType::kF32)) return index / stride;
+  if (value) return index / (2 * stride) * 2 + index % 2;
+  const std::int64_t slab = index / (kSlab * stride) * kSlab;
+  return slab + (dtype == DType::kF32 ? index : index / 2) % kSlab;
 }
 
 KvLayout rows_layout(DType dtype, std::int32_t page_size, std::int32_t kv_heads,
@@ -133,6 +183,7 @@ void KvStore::store(std::int64_t layer, std::int64_t page, std::int64_t kv_head,
                     const float* key, const float* value) {
   std::byte* at = record(layer, page, kv_head);
   if (slot == 0) std::memset(at, 0, static_cast<std::size_t>(layout_.record_bytes()));
+  if (layout_.dtype == DType::kI8) return store_int8(layout_, slot, key, value, at);
   const bool packed = layout_.format == PageFormat::kPacked && layout_.dtype == DType::kBF16;
   if (packed && !layout_.fp8_values) {
     store_packed_bf16(layout_, slot, key, value, at);

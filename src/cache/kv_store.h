@@ -18,10 +18,12 @@ enum class PageFormat : std::uint8_t {
 
 // How one page of one KV head looks. A record is the keys, then the values. Of latent attention
 // (MLA) the keys are the latent rows [latent_dim + rope_dim], one a token for all heads, and there
-// are no values: they are the latent part of the keys.
+// are no values: they are the latent part of the keys. Behind the values of a kI8 record stand its
+// scales [2][page_size] f32, of each slot's key and of its value: x = stored · scale.
 struct KvLayout {
   PageFormat format = PageFormat::kRows;
-  DType dtype = DType::kBF16;  // kBF16 or kF32; of latent rows also kF8E4M3
+  // kBF16, kF32, kF8E4M3 or kI8 (not of latent rows). 8-bit elements lie in the order of bf16 ones.
+  DType dtype = DType::kBF16;
   std::int32_t page_size = 16;
   std::int32_t kv_heads = 0, head_dim = 0, v_head_dim = 0;
   // Dims as stored: rounded up to what the format's lanes need; the rest is zero.
@@ -33,6 +35,10 @@ struct KvLayout {
   std::int64_t element_bytes() const { return dtype_info(dtype).block_bytes; }
   std::int64_t key_elements() const { return std::int64_t{page_size} * key_stride; }
   std::int64_t record_bytes() const {
+    return scales_at() + (dtype == DType::kI8 ? std::int64_t{page_size} * 2 * 4 : 0);
+  }
+  // Where the scales of a kI8 record stand, in bytes.
+  std::int64_t scales_at() const {
     return std::int64_t{page_size} * (key_stride + value_stride) * element_bytes();
   }
   std::int64_t bytes_per_token(std::int64_t layers) const {
@@ -43,6 +49,8 @@ struct KvLayout {
   std::int64_t value_index(std::int64_t slot, std::int64_t dim) const;
   // An element of a record as f32: for plain loops, not for fast ones.
   float element(const std::byte* record, std::int64_t index) const;
+  // The slot whose key or value an element belongs to.
+  std::int64_t slot_of(std::int64_t index) const;
 };
 
 // The plain and the packed layout for a model's heads; strides are rounded up as the format needs.

@@ -67,8 +67,8 @@ void add_engine(Flags flags, Options* o) {
   flags.on(
       "--no-repack", &e.no_repack,
       "Leave weights in the mapped file and pack them for each use: less memory, slower steps");
-  flags.text("--kv-cache-dtype", &e.kv_cache_dtype, "Type of the KV cache, e.g. bf16, float32",
-             "WORD");
+  flags.text("--kv-cache-dtype", &e.kv_cache_dtype,
+             "Type of the KV cache, e.g. bf16, float32, fp8_e4m3, int8", "WORD");
   add_backends(flags, o);
   flags.integer("--context-length", &e.context_length, 1, kNoLimit,
                 "Tokens of prompt and answer together", "the model's");

@@ -1,6 +1,6 @@
 // Element types of weights, activations and caches, with the conversions that the portable code
 // needs. Quantised types are GGUF's: blocks of `block_size` values in `block_bytes` bytes. kF8E4M3
-// is that of caches and of checkpoints that keep their scales apart.
+// is that of caches and of checkpoints that keep their scales apart, kI8 that of caches alone.
 #pragma once
 
 #include <bit>
@@ -25,6 +25,7 @@ enum class DType : std::uint8_t {
   kQ5_K,
   kQ6_K,
   kF8E4M3,
+  kI8,
 };
 
 struct DTypeInfo {

@@ -159,6 +159,14 @@ struct Ops {
   // is not there is zero.
   void (*pack_values_bf16)(const float* x, std::int64_t stride, int tokens, std::int64_t dim,
                            std::int64_t value_stride, std::byte* out);
+  // Slabs of 8-bit keys and values, in the order of a bf16 slab, to that slab: int8 times the scale
+  // of its token, scales [16] f32 none of which is below 2^-110 but 0; fp8_e4m3 as it is, `count`
+  // a multiple of 16. A NaN makes NaNs of its token. x and out must not overlap.
+  void (*widen_keys_i8)(const std::byte* x, const float* scales, std::int64_t stride,
+                        std::byte* out);
+  void (*widen_values_i8)(const std::byte* x, const float* scales, std::int64_t stride,
+                          std::byte* out);
+  void (*widen_f8)(const std::byte* x, std::int64_t count, std::byte* out);
   // out = x / rms(x) · weight, per row.
   void (*rms_norm)(const float* x, const float* weight, float eps, std::int64_t rows,
                    std::int64_t dim, float* out);

@@ -110,14 +110,15 @@ def test_features_that_a_backend_lacks_are_refused(model, column, words):
 
 KV_WORDS = ["auto", "bf16", "bfloat16", "float32", "fp32", "float16", "fp8_e4m3", "fp8_e5m2", "int8",
             "nvfp4", "fp4_mx_block16", "fp4_e2m1", "mxfp8"]
-BYTES = {"auto": 2, "bf16": 2, "bfloat16": 2, "float32": 4, "fp32": 4}
+BYTES = {"auto": 2, "bf16": 2, "bfloat16": 2, "float32": 4, "fp32": 4, "fp8_e4m3": 1, "int8": 1}
+SCALES = {"int8": 2 * 4}  # of a key and of a value
 
 
 @pytest.mark.parametrize("word", KV_WORDS)
 def test_every_kv_type_is_served_visibly_or_refused(word, start, tiny_model):
     if word in BYTES:
         info = start(tiny_model, "--kv-cache-dtype", word).info()
-        per_token = makers.L * makers.KH * 2 * makers.HD * BYTES[word]
+        per_token = makers.L * makers.KH * (2 * makers.HD * BYTES[word] + SCALES.get(word, 0))
         assert info["kv_bytes_per_token"] == per_token
         return
     _, message = refused(quern("serve", "--model", tiny_model, "--kv-cache-dtype", word,

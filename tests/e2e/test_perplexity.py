@@ -4,7 +4,7 @@ import struct
 import subprocess
 
 import makers
-from conftest import QUERN
+from conftest import QUERN, ROOT
 
 
 def measure(model, text, *flags):
@@ -65,3 +65,13 @@ def test_a_config_without_a_context_length(work):
     (folder / "config.json").write_text(json.dumps(config))
     (work / "text.txt").write_text("some text")
     assert "max_position_embeddings is 0" in refused(folder, work / "text.txt")
+
+
+def test_narrow_caches_cost_little(smol_model):
+    found = {}
+    for kind in ("bf16", "fp8_e4m3", "int8"):
+        done = measure(smol_model, ROOT / "tests/data/smollm2/text.txt", "--json", "--kv-cache-dtype", kind)
+        found[kind] = json.loads(done.stdout)["perplexity"]
+    assert found["int8"] != found["bf16"] != found["fp8_e4m3"]
+    assert abs(found["int8"] / found["bf16"] - 1) < 0.005
+    assert abs(found["fp8_e4m3"] / found["bf16"] - 1) < 0.03

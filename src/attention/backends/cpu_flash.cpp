@@ -9,6 +9,7 @@
 #include "attention/backends/infos.h"
 #include "attention/backends/latent_rows.h"
 #include "attention/backends/store_tokens.h"
+#include "kernels/aligned_buffer.h"
 #include "kernels/ops.h"
 
 namespace quern::attention {
@@ -39,7 +40,8 @@ struct RowState {
 
 // What one thread works with.
 struct Scratch {
-  std::vector<float> q;  // [rows, key_stride]
+  std::vector<float> q;         // [rows, key_stride]
+  kernels::AlignedBuffer wide;  // [4] slabs of a block made bf16, keys then values, of 8-bit pages
   RowState split, total;
 };
 
@@ -126,6 +128,12 @@ class CpuFlash final : public AttentionBackend {
       grow(scratch.q, std::int64_t{rows_} * layout.key_stride);
       grow(scratch.split.out, std::int64_t{rows_} * layout.value_stride);
       grow(scratch.total.out, std::int64_t{rows_} * layout.value_stride);
+    }
+    if (layout.element_bytes() == 1) {
+      const std::int64_t bytes = 4 * slab_bytes(layout);
+      for (Scratch& scratch : scratch_) {
+        if (scratch.wide.size() < bytes) scratch.wide = kernels::AlignedBuffer(bytes);
+      }
     }
     grow(partial_maximum_, std::int64_t{partials_} * layer.heads);
     grow(partial_sum_, std::int64_t{partials_} * layer.heads);
@@ -234,10 +242,17 @@ class CpuFlash final : public AttentionBackend {
       *values = record + (layout.key_elements() + std::int64_t{slot} * layout.value_stride) *
                              layout.element_bytes();
     };
+    const bool narrow = layout.element_bytes() == 1;
     for (std::int32_t t = key; t < std::min(sequence.kv_len, key + kKeyBlock); t += kSlab) {
-      place(t, &args.keys[args.slabs], &args.values[args.slabs]);
-      ++args.slabs;
+      const int slab = args.slabs++;
+      place(t, &args.keys[slab], &args.values[slab]);
+      if (narrow) {
+        const std::int32_t page = sequence.pages[static_cast<size_t>(t / layout.page_size)];
+        widen(layout, store.record(layer.layer, page, kv_head), t % layout.page_size, slab, scratch,
+              args);
+      }
     }
+    if (narrow) return attend_bf16_(args, count);
     // A lone query reads each page once, from memory; many find it in a cache. Where the next block
     // is short, its last slab is named once more.
     const std::int32_t stop = std::min(sequence.kv_len, item.split_end * kKeySplit);
@@ -248,6 +263,30 @@ class CpuFlash final : public AttentionBackend {
       }
     }
     (layout.dtype == DType::kF32 ? ops_.attend_f32 : attend_bf16_)(args, count);
+  }
+
+  // Bytes of a slab of bf16 keys and values.
+  static std::int64_t slab_bytes(const cache::KvLayout& layout) {
+    return std::int64_t{kSlab} * (layout.key_stride + layout.value_stride) * 2;
+  }
+
+  // Makes bf16 of the slab of an 8-bit record that begins at `slot`, and lets `args` read that.
+  void widen(const cache::KvLayout& layout, const std::byte* record, std::int32_t slot, int slab,
+             Scratch& scratch, kernels::AttendArgs& args) const {
+    std::byte* keys = scratch.wide.data() + slab * slab_bytes(layout);
+    std::byte* values = keys + std::int64_t{kSlab} * layout.key_stride * 2;
+    const auto* from_keys = static_cast<const std::byte*>(args.keys[slab]);
+    const auto* from_values = static_cast<const std::byte*>(args.values[slab]);
+    if (layout.dtype == DType::kI8) {
+      const auto* scales = reinterpret_cast<const float*>(record + layout.scales_at()) + slot;
+      ops_.widen_keys_i8(from_keys, scales, layout.key_stride, keys);
+      ops_.widen_values_i8(from_values, scales + layout.page_size, layout.value_stride, values);
+    } else {
+      ops_.widen_f8(from_keys, std::int64_t{kSlab} * layout.key_stride, keys);
+      ops_.widen_f8(from_values, std::int64_t{kSlab} * layout.value_stride, values);
+    }
+    args.keys[slab] = keys;
+    args.values[slab] = values;
   }
 
   void merge_row(RowState& total, const RowState& split, int r,
@@ -338,9 +377,18 @@ std::unique_ptr<AttentionBackend> make_tiled(ThreadPool& pool, const BackendInfo
   return std::make_unique<CpuFlash>(pool, info, attend, rows);
 }
 
+DType stored_type(KvType type) {
+  switch (type) {
+    case KvType::kF32: return DType::kF32;
+    case KvType::kFp8E4M3: return DType::kF8E4M3;
+    case KvType::kInt8: return DType::kI8;
+    default: return DType::kBF16;
+  }
+}
+
 LayoutList cpu_flash_layouts(const Needs& needs) {
   if (needs.mla) return latent_layouts(needs, kCpuFlashMlaPageSizes);
-  const DType dtype = needs.kv_type == KvType::kF32 ? DType::kF32 : DType::kBF16;
+  const DType dtype = stored_type(needs.kv_type);
   LayoutList layouts;
   for (std::int32_t page_size : kCpuFlashPageSizes) {
     if (needs.page_size > 0 && needs.page_size != page_size) continue;

@@ -14,6 +14,9 @@ namespace quern::attention {
 std::unique_ptr<AttentionBackend> make_cpu_flash(ThreadPool& pool);
 LayoutList cpu_flash_layouts(const Needs& needs);
 
+// What keys and values are stored as, where plain attention runs on quern's own kernels.
+DType stored_type(KvType type);
+
 // The same algorithm under another contract: bf16 pages are attended by `attend`, at most `rows`
 // query rows a call. `info` lives as long as the backend. Requires: rows ≤ kernels::kTileRows, and
 // over f32 pages ≤ kernels::kAttendRows.

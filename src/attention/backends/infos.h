@@ -8,9 +8,11 @@ namespace quern::attention {
 
 inline constexpr std::int32_t kCpuFlashPageSizes[] = {16, 32, 64, 128};
 inline constexpr std::int32_t kCpuFlashMlaPageSizes[] = {64, 16, 32, 128, 1};
-inline constexpr KvType kCpuFlashKvTypes[] = {KvType::kBF16, KvType::kF32};
+inline constexpr KvType kCpuFlashKvTypes[] = {KvType::kBF16, KvType::kF32, KvType::kFp8E4M3,
+                                              KvType::kInt8};
 inline constexpr KvType kCpuFlashMlaKvTypes[] = {KvType::kBF16, KvType::kF32, KvType::kFp8E4M3};
-inline constexpr KvType kTorchNativeKvTypes[] = {KvType::kF32, KvType::kBF16};
+inline constexpr KvType kTorchNativeKvTypes[] = {KvType::kF32, KvType::kBF16, KvType::kFp8E4M3,
+                                                 KvType::kInt8};
 inline constexpr KvType kTorchNativeMlaKvTypes[] = {KvType::kF32, KvType::kBF16, KvType::kFp8E4M3};
 
 inline constexpr BackendInfo kCpuFlashInfo = {

@@ -110,7 +110,7 @@ std::unique_ptr<AttentionBackend> make_torch_native(ThreadPool& pool) {
 LayoutList torch_native_layouts(const Needs& needs) {
   const auto page_size = static_cast<std::int32_t>(needs.page_size > 0 ? needs.page_size : 16);
   if (needs.mla) return latent_layouts(needs, {&page_size, 1});
-  const DType dtype = needs.kv_type == KvType::kF32 ? DType::kF32 : DType::kBF16;
+  const DType dtype = stored_type(needs.kv_type);
   LayoutList layouts = {cache::rows_layout(
       dtype, page_size, static_cast<std::int32_t>(needs.kv_heads),
       static_cast<std::int32_t>(needs.head_dim), static_cast<std::int32_t>(needs.v_head_dim))};

@@ -27,6 +27,11 @@ void attend_latent_f32_avx2(const LatentArgs& args);
 void attend_latent_f8_avx2(const LatentArgs& args);
 void merge_lanes_avx2(float* maximum, float* sum, float* out, const float* other_maximum,
                       const float* other_sum, const float* other_out, std::int64_t columns);
+void widen_keys_i8_avx2(const std::byte* x, const float* scales, std::int64_t stride,
+                        std::byte* out);
+void widen_values_i8_avx2(const std::byte* x, const float* scales, std::int64_t stride,
+                          std::byte* out);
+void widen_f8_avx2(const std::byte* x, std::int64_t count, std::byte* out);
 void rms_norm_avx2(const float* x, const float* weight, float eps, std::int64_t rows,
                    std::int64_t dim, float* out);
 void add_avx2(float* x, const float* y, std::int64_t count);

@@ -1,5 +1,5 @@
 // The AVX-512 intrinsics: the compiler's, or SIMDe's portable bodies where a test runs these
-// kernels on a processor without AVX-512. SIMDe 0.7.4 lacks four of them; they stand here.
+// kernels on a processor without AVX-512. SIMDe 0.7.4 lacks five of them; they stand here.
 #pragma once
 
 #if defined(QUERN_SIMDE)
@@ -41,6 +41,15 @@ static inline __m512i quern_simde_cvtepu16_epi32(__m256i halves) {
   for (int i = 0; i < 16; ++i) words[i] = from[i];
   return _mm512_loadu_si512(words);
 }
+static inline __m512i quern_simde_cvtepi8_epi32(__m128i bytes) {
+  signed char from[16];
+  int words[16];
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(from), bytes);
+  for (int i = 0; i < 16; ++i) words[i] = from[i];
+  return _mm512_loadu_si512(words);
+}
+#undef _mm512_cvtepi8_epi32
+#define _mm512_cvtepi8_epi32 quern_simde_cvtepi8_epi32
 #undef _mm512_cvtepu16_epi32
 #undef _mm512_cvtph_ps
 #undef _mm512_cvtepi32_ps

@@ -14,6 +14,10 @@ void pack_lanes_bf16_avx512(const float* x, std::int64_t stride, int lanes, std:
                             float factor, std::byte* out);
 void pack_values_bf16_avx512(const float* x, std::int64_t stride, int tokens, std::int64_t dim,
                              std::int64_t value_stride, std::byte* out);
+void widen_keys_i8_avx512(const std::byte* x, const float* scales, std::int64_t stride,
+                          std::byte* out);
+void widen_values_i8_avx512(const std::byte* x, const float* scales, std::int64_t stride,
+                            std::byte* out);
 void multiply_bf16_avx512(const MatmulArgs& args);
 void multiply_q4_avx512(const MatmulArgs& args);
 void multiply_q8_avx512(const MatmulArgs& args);

@@ -36,6 +36,11 @@ void pack_lanes_f32_ref(const float* x, std::int64_t stride, int lanes, std::int
                         float factor, std::byte* out);
 void pack_values_bf16_ref(const float* x, std::int64_t stride, int tokens, std::int64_t dim,
                           std::int64_t value_stride, std::byte* out);
+void widen_keys_i8_ref(const std::byte* x, const float* scales, std::int64_t stride,
+                       std::byte* out);
+void widen_values_i8_ref(const std::byte* x, const float* scales, std::int64_t stride,
+                         std::byte* out);
+void widen_f8_ref(const std::byte* x, std::int64_t count, std::byte* out);
 void rms_norm_ref(const float* x, const float* weight, float eps, std::int64_t rows,
                   std::int64_t dim, float* out);
 void add_ref(float* x, const float* y, std::int64_t count);
