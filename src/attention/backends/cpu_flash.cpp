@@ -252,7 +252,11 @@ class CpuFlash final : public AttentionBackend {
               args);
       }
     }
-    if (narrow) return attend_bf16_(args, count);
+    if (narrow) {
+      if (sequence.query_len == 1)
+        fetch_narrow(sequence, layer.layer, kv_head, key + kKeyBlock, store);
+      return attend_bf16_(args, count);
+    }
     // A lone query reads each page once, from memory; many find it in a cache. Where the next block
     // is short, its last slab is named once more.
     const std::int32_t stop = std::min(sequence.kv_len, item.split_end * kKeySplit);
@@ -263,6 +267,23 @@ class CpuFlash final : public AttentionBackend {
       }
     }
     (layout.dtype == DType::kF32 ? ops_.attend_f32 : attend_bf16_)(args, count);
+  }
+
+  // Asks for the 8-bit block of keys from `key` on, which a lone query reads next.
+  static void fetch_narrow(const SequenceSlice& sequence, std::int32_t layer, std::int32_t kv_head,
+                           std::int32_t key, cache::KvStore& store) {
+    const cache::KvLayout& layout = store.layout();
+    for (std::int32_t t = key; t < std::min(sequence.kv_len, key + kKeyBlock); t += kSlab) {
+      const std::int32_t page = sequence.pages[static_cast<size_t>(t / layout.page_size)];
+      const std::byte* record = store.record(layer, page, kv_head);
+      const std::int64_t slot = t % layout.page_size;
+      const std::byte* keys = record + slot * layout.key_stride;
+      const std::byte* values = record + layout.key_elements() + slot * layout.value_stride;
+      for (std::int64_t i = 0; i < kSlab * layout.key_stride; i += 64) __builtin_prefetch(keys + i);
+      for (std::int64_t i = 0; i < kSlab * layout.value_stride; i += 64) {
+        __builtin_prefetch(values + i);
+      }
+    }
   }
 
   // Bytes of a slab of bf16 keys and values.
