@@ -19,6 +19,7 @@ struct SamplingParams {
   std::vector<std::string> stop{};      // the text ends before the earliest match of any of these
   std::vector<std::int32_t> stop_token_ids{};
   bool ignore_eos = false;
+  std::int64_t max_thinking_tokens = -1;  // then reasoning is closed; -1: no limit
   std::int64_t min_tokens = 0;  // before these no end-of-sequence token and no stop token is drawn
   // Subtracted from the logits of tokens that were drawn before: once, and for each time.
   double presence_penalty = 0.0, frequency_penalty = 0.0;
@@ -101,6 +102,9 @@ enum class FinishReason {
   kError,      // see `error_*`
 };
 
+// Whether a prompt leaves the answer within reasoning: its template may have opened or closed it.
+enum class ReasoningStart { kUnstated, kOpen, kClosed };
+
 // What became of a request in one step. Several tokens may come in one event.
 struct TokenEvent {
   std::vector<std::int32_t> token_ids;  // new tokens, the ended-by one included
@@ -111,6 +115,7 @@ struct TokenEvent {
   std::string error_id;
   std::string error_message;
   int error_http_status = 0;
+  ReasoningStart reasoning_start = ReasoningStart::kUnstated;  // of a chat's prompt
   // Of the whole request so far.
   std::int64_t prompt_tokens = 0;
   std::int64_t completion_tokens = 0;

@@ -1,5 +1,6 @@
 #include "text/detokenizer.h"
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -14,7 +15,10 @@ Detokenizer::Detokenizer(const Tokenizer& tokenizer, DecodeOptions options)
       strip_begin_(options.begins ? rules_.strip_begin : 0) {}
 
 std::string Detokenizer::push(std::int32_t id) {
-  if (options_.skip_special_tokens && tokenizer_->is_control(id)) return {};
+  if (options_.skip_special_tokens && tokenizer_->is_control(id) &&
+      !std::binary_search(options_.shown.begin(), options_.shown.end(), id)) {
+    return {};
+  }
   const TokenText text = tokenizer_->text(id);
   if (!text.exists) return {};
   const std::string_view bytes = first_ ? text.first : text.inside;
