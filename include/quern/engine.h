@@ -21,6 +21,9 @@ struct EngineOptions {
   std::string model_path;         // GGUF file or Hugging Face folder
   std::string served_model_name;  // default: model_path
   std::string chat_template;      // a .jinja file or a built-in one's name; default: the model's
+  // Formats of output_parsers.h. "auto": calls in the format that the model's template shows;
+  // reasoning has no such choice and stays in the text without a name.
+  std::string tool_call_parser = "auto", reasoning_parser;
   bool allow_special_tokens_in_prompt = false;  // as if each request said parse_special_tokens
   std::string dtype = "auto";                   // auto, bfloat16, float32
   bool no_repack = false;                       // weights stay mapped as they are stored
@@ -69,6 +72,7 @@ struct EngineInfo {
   std::int64_t max_running_requests = 0, chunked_prefill_size = 0, max_prefill_tokens = 0;
   int threads = 0;
   bool has_chat_template = false;   // one that this build can render
+  std::string tool_call_parser, reasoning_parser;  // "": none
   SamplingParams default_sampling;  // the model's generation_config.json over quern's own
   double load_seconds = 0;
 };

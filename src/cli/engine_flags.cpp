@@ -84,6 +84,14 @@ void add_engine(Flags flags, Options* o) {
                 "Seed of requests that bring none; 0: from the clock", "0");
   flags.integer("--threads", &e.threads, 1, 4096, "Compute threads", "the usable CPUs");
   add_chat_template(flags, o);
+  flags.text("--tool-call-parser", &e.tool_call_parser,
+             "Format of the model's tool calls, e.g. qwen25, llama3; auto: as its template shows",
+             "NAME");
+  flags.text(
+      "--reasoning-parser", &e.reasoning_parser,
+      "How the model marks its reasoning, e.g. qwen3, deepseek-r1; without it reasoning stays "
+      "in the text",
+      "NAME");
   add_special_tokens(flags, o);
   add_scheduling(flags, o);
   add_speculation(flags, o);

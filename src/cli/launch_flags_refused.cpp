@@ -20,7 +20,7 @@ constexpr std::string_view kNoHostCache =
 constexpr std::string_view kNoLora = "this build serves no LoRA adapters";
 constexpr std::string_view kNoOffload = "this build keeps weights and KV cache in one memory";
 constexpr std::string_view kNoParsers =
-    "this build takes no tool calls or reasoning apart from the text";
+    "this build calls no tools itself and forces no reasoning";
 constexpr std::string_view kNoRoute = "this build has no route for that";
 constexpr std::string_view kNoSparse = "this build has no kernels for sparse attention";
 constexpr std::string_view kNoTraining = "this build matches no training system";
@@ -126,7 +126,6 @@ constexpr LaunchFlag kFlags[] = {
     {"--quantization", "", kOne, kStoredWeights},
     {"--quantization-param-path", "", kOne, kStoredWeights},
     {"--quantize-and-serve", "", kSwitch, kStoredWeights},
-    {"--reasoning-parser", "", kOne, kNoParsers},
     {"--return-hidden-states-mode", "", kOne, kNoRoute},
     {"--revision", "", kOne, kLocalFiles, "main"},
     {"--rl-on-policy-target", "", kOne, kNoTraining},
@@ -152,7 +151,6 @@ constexpr LaunchFlag kFlags[] = {
     {"--stat-loggers", "", kOne, kNoHooks},
     {"--stream-response-default-include-usage", "", kSwitch, kUsage},
     {"--tokenizer-path", "", kOne, kOwnTokenizer},
-    {"--tool-call-parser", "", kOne, kNoParsers},
     {"--tool-server", "", kOne, kNoParsers},
     {"--use-ray", "", kSwitch, kOneDevice},
     {"--weight-cache-mode", "", kOne, kLocalFiles, "off"},

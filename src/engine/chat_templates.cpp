@@ -10,12 +10,13 @@
 #include "base/errors/engine.h"
 #include "base/log.h"
 #include "checkpoint/mapped_file.h"
+#include "quern/output_parsers.h"
 #include "text/tokenizer.h"
 
 namespace quern::engine {
 namespace {
 
-std::string asked_template(const std::string& asked) {
+std::string template_asked_for(const std::string& asked) {
   if (const auto builtin = text::builtin_template(asked)) return std::string(*builtin);
   if (asked.ends_with(".jinja") && checkpoint::is_file(asked)) {
     return checkpoint::read_text_file(asked);
@@ -36,7 +37,7 @@ std::unique_ptr<text::ChatTemplate> open_chat_template(
     source.eos_token = tokenizer->eos_token;
   }
   if (!asked.empty()) {
-    source.templates.emplace_back("default", asked_template(asked));
+    source.templates.emplace_back("default", template_asked_for(asked));
     return std::make_unique<text::ChatTemplate>(source);
   }
   if (tokenizer != nullptr && !tokenizer->chat_template.empty()) {
@@ -50,6 +51,37 @@ std::unique_ptr<text::ChatTemplate> open_chat_template(
                error.field("hint"));
     return std::make_unique<text::ChatTemplate>(error);
   }
+}
+
+std::string tool_call_format(const std::string& asked, const std::string& asked_template,
+                             const checkpoint::TokenizerSource& tokenizer) {
+  if (asked.empty()) return "";
+  if (asked != "auto") {
+    const auto names = tool_call_formats();
+    if (std::find(names.begin(), names.end(), asked) != names.end()) return asked;
+    throw Error(errors::kToolCallParserUnknown,
+                {{"value", asked},
+                 {"names", fmt::format("{}", fmt::join(names, ", "))},
+                 {"param", "--tool-call-parser"}});
+  }
+  if (!asked_template.empty()) {
+    return std::string(tool_call_format_of_template(template_asked_for(asked_template)));
+  }
+  // The template for requests with tools says more than the usual one.
+  for (const auto& [name, source] : tokenizer.named_chat_templates) {
+    const std::string_view format = tool_call_format_of_template(source);
+    if (name == "tool_use" && !format.empty()) return std::string(format);
+  }
+  return std::string(tool_call_format_of_template(tokenizer.chat_template));
+}
+
+std::string reasoning_format(const std::string& asked) {
+  const auto names = reasoning_formats();
+  if (asked.empty() || std::find(names.begin(), names.end(), asked) != names.end()) return asked;
+  throw Error(errors::kReasoningParserUnknown,
+              {{"value", asked},
+               {"names", fmt::format("{}", fmt::join(names, ", "))},
+               {"param", "--reasoning-parser"}});
 }
 
 RenderedChat render_chat(const std::string& model, const std::string& asked, const Request& request,

@@ -20,6 +20,14 @@ namespace quern::engine {
 std::unique_ptr<text::ChatTemplate> open_chat_template(
     const std::string& asked, const checkpoint::TokenizerSource* tokenizer);
 
+// The format of tool calls that `asked` (--tool-call-parser) names, or that the template of
+// open_chat_template shows where it is "auto"; "" for none. Throws: kToolCallParserUnknown, and as
+// open_chat_template.
+std::string tool_call_format(const std::string& asked, const std::string& asked_template,
+                             const checkpoint::TokenizerSource& tokenizer);
+// What --reasoning-parser names; "" for none. Throws: kReasoningParserUnknown.
+std::string reasoning_format(const std::string& asked);
+
 struct RenderedChat {
   std::string text;
   std::vector<std::int32_t> ids;

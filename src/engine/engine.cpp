@@ -8,6 +8,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "base/error.h"
 #include "base/errors/engine.h"
 #include "base/log.h"
+#include "engine/answer_formats.h"
 #include "engine/logit_edits.h"
 #include "engine/logprobs.h"
 #include "engine/output_stream.h"
@@ -41,6 +43,8 @@ struct Active {
   LogprobOptions logprobs;
   std::vector<std::int32_t> prompt{};            // where its log-probabilities were asked for
   std::vector<TokenLogprobs> prompt_logprobs{};  // until the first event
+  ReasoningStart reasoning_start = ReasoningStart::kUnstated;
+  std::optional<ThinkingBudget> thinking;
   std::uint64_t seed = 0;
   std::int64_t prompt_tokens = 0;
   std::int64_t completion_tokens = 0;
@@ -59,6 +63,7 @@ struct Command {
   LogprobOptions logprobs;
   std::string cache_space;
   std::int64_t priority = 0;
+  std::span<const std::int32_t> shown;  // control tokens that its text needs
   EventSink sink;
 };
 
@@ -110,6 +115,7 @@ class EngineImpl final : public Engine {
     command.logprobs = request.logprobs;
     command.cache_space = request.cache_space;
     command.priority = request.priority;
+    if (request.messages) command.shown = loaded_.formats->shown(!request.chat.tools.empty());
     command.sink = std::move(sink);
     const std::lock_guard lock(mutex_);
     if (draining_ || stopping_) throw Error(errors::kEngineStopping);
@@ -390,7 +396,14 @@ class EngineImpl final : public Engine {
     LogitEdits edits(command.sampling, command.tokens, loaded_.config.eos_token_ids);
     const std::int64_t from = command.logprobs.prompt_from;
     text::DecodeOptions decoding;
+    decoding.shown = command.shown;
     decoding.begins = std::none_of(command.tokens.rbegin(), command.tokens.rend(), writes);
+    const ReasoningStart start = loaded_.formats->start(command.tokens);
+    std::optional<ThinkingBudget> thinking;
+    const std::int64_t thinks = command.sampling.max_thinking_tokens;
+    if (thinks >= 0 && !loaded_.formats->closing().empty()) {
+      thinking.emplace(*loaded_.formats, start, thinks);
+    }
     active_.emplace(command.id,
                     Active{.sampling = std::move(command.sampling),
                            .sink = std::move(command.sink),
@@ -398,6 +411,8 @@ class EngineImpl final : public Engine {
                            .output = std::move(output),
                            .edits = std::move(edits),
                            .logprobs = std::move(command.logprobs),
+                           .reasoning_start = start,
+                           .thinking = std::move(thinking),
                            .seed = seed,
                            .prompt_tokens = length,
                            .max_tokens = asked < 0 ? room : std::min(asked, room)});
@@ -454,9 +469,13 @@ class EngineImpl final : public Engine {
     if (request.max_tokens == 0) return finish(id, FinishReason::kLength);
     const std::span<const float> logits_row = row_of(row);
     const std::int64_t position = request.prompt_tokens + request.completion_tokens;
-    const auto token = sampler_.sample(
-        request.edits.none() ? logits_row : request.edits.apply(logits_row, &edited_),
-        request.sampling, request.seed, static_cast<std::uint64_t>(position));
+    std::optional<std::int32_t> token;
+    if (request.thinking) token = request.thinking->forced();
+    if (!token) {
+      token = sampler_.sample(
+          request.edits.none() ? logits_row : request.edits.apply(logits_row, &edited_),
+          request.sampling, request.seed, static_cast<std::uint64_t>(position));
+    }
     if (!token) {
       fail(id, Error(errors::kNumericFault,
                      {{"step", request.completion_tokens + 1}, {"position", position}}));
@@ -471,7 +490,11 @@ class EngineImpl final : public Engine {
       event.logprobs.push_back(logprobs_.read(logits_row, *token, request.logprobs));
     }
     request.edits.note(*token);
-    if (!ends) event.text = request.output.push(request.detokenizer.push(*token));
+    if (!ends) {
+      const std::string text = request.detokenizer.push(*token);
+      if (request.thinking) request.thinking->take(text);
+      event.text = request.output.push(text);
+    }
     if (ends || request.output.stopped()) {
       finish(id, FinishReason::kStop, std::move(event));
     } else if (request.completion_tokens >= request.max_tokens) {
@@ -491,6 +514,7 @@ class EngineImpl final : public Engine {
   }
 
   void send(Active& request, TokenEvent&& event) {
+    event.reasoning_start = request.reasoning_start;
     event.prompt_tokens = request.prompt_tokens;
     event.completion_tokens = request.completion_tokens;
     event.cached_tokens = request.cached_tokens;

@@ -135,6 +135,8 @@ LoadedModel load_model(const EngineOptions& options) {
   const kernels::PackMode pack = pack_mode(options.dtype);
   needs_options(options);  // mistyped words first: they cost no I/O
   policy_of(options);
+  const std::string reasoning = reasoning_format(options.reasoning_parser);
+  if (options.tool_call_parser != "auto") tool_call_format(options.tool_call_parser, "", {});
   const attention::Hardware hardware = startup_hardware(options);
 
   checkpoint::Metadata metadata = checkpoint::read_metadata(options.model_path);
@@ -149,6 +151,7 @@ LoadedModel load_model(const EngineOptions& options) {
   loaded.config = metadata.config;
   loaded.info = describe(options, metadata);
   EngineInfo& info = loaded.info;
+  info.reasoning_parser = reasoning;
   info.attention_backend = plan.decode.row->info.name;
   info.prefill_attention_backend = plan.prefill.row->info.name;
   info.attention_backend_reason = reason;
@@ -157,6 +160,9 @@ LoadedModel load_model(const EngineOptions& options) {
   loaded.tokenizer = text::Tokenizer::create(metadata.tokenizer, metadata.config.vocab);
   loaded.chat_template = open_chat_template(options.chat_template, &metadata.tokenizer);
   info.has_chat_template = loaded.chat_template->usable();
+  info.tool_call_parser =
+      tool_call_format(options.tool_call_parser, options.chat_template, metadata.tokenizer);
+  loaded.formats = std::make_unique<AnswerFormats>(info, *loaded.tokenizer);
   // Tens of megabytes of words went into the tokenizer; they must not stand beside the weights.
   metadata.tokenizer = {};
   malloc_trim(0);

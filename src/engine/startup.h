@@ -9,6 +9,7 @@
 #include "cache/kv_store.h"
 #include "cache/page_pool.h"
 #include "checkpoint/checkpoint.h"
+#include "engine/answer_formats.h"
 #include "model/model.h"
 #include "quern/engine.h"
 #include "text/chat_template.h"
@@ -26,6 +27,7 @@ struct LoadedModel {
   std::unique_ptr<ThreadPool> pool;
   std::unique_ptr<text::Tokenizer> tokenizer;
   std::unique_ptr<text::ChatTemplate> chat_template;
+  std::unique_ptr<AnswerFormats> formats;
   std::unique_ptr<attention::AttentionBackend> backend;
   std::unique_ptr<cache::KvStore> store;
   std::unique_ptr<cache::PagePool> pages;

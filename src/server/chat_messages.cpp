@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/errors/server.h"
 #include "server/sampling_fields.h"
+#include "server/tool_fields.h"
 
 namespace quern::server {
 namespace {
@@ -50,47 +51,6 @@ std::string read_role(const Fields& fields) {
   fields.out_of_range("role", "system, developer, user, assistant, tool or function", Json(*role));
 }
 
-// The function that a tool or a call names. `call`: its arguments stand beside the name, in any
-// form, for models write them badly.
-void check_function(const Fields& holder, bool call) {
-  if (const auto type = holder.text("type"); type && *type != "function") {
-    throw Error(errors::kFieldNotServed,
-                {{"param", holder.param("type")}, {"expected", "tools of type function"}});
-  }
-  const Json* function = holder.find("function");
-  if (!function) {
-    throw Error(errors::kMissingField,
-                {{"param", holder.param("function")}, {"expected", "it tells the function"}});
-  }
-  if (!function->is_object()) holder.wrong_type("function", "an object", *function);
-  const Fields fields(*function, holder.param("function."));
-  const auto name = fields.text("name");
-  if (!name) {
-    throw Error(errors::kMissingField,
-                {{"param", fields.param("name")}, {"expected", "each function has a name"}});
-  }
-  if (name->empty()) fields.out_of_range("name", "not empty", Json(*name));
-  if (call) return;
-  fields.text("description");
-  fields.boolean("strict");
-  if (const Json* parameters = fields.find("parameters"); parameters && !parameters->is_object()) {
-    fields.wrong_type("parameters", "a JSON schema, which is an object", *parameters);
-  }
-}
-
-void check_calls(const Fields& message) {
-  const Json* calls = message.find("tool_calls");
-  if (!calls) return;
-  if (!calls->is_array()) message.wrong_type("tool_calls", "an array of tool calls", *calls);
-  for (size_t i = 0; i < calls->size(); ++i) {
-    const std::string name = fmt::format("tool_calls[{}]", i);
-    if (!(*calls)[i].is_object()) message.wrong_type(name, "an object", (*calls)[i]);
-    const Fields call((*calls)[i], message.param(name) + ".");
-    call.text("id");
-    check_function(call, true);
-  }
-}
-
 ChatMessage read_message(const Json& message, const std::string& where) {
   const Fields parts(message, where + ".");
   refuse_unserved(parts, kUnserved);
@@ -105,6 +65,7 @@ ChatMessage read_message(const Json& message, const std::string& where) {
   for (const char* text : {"name", "tool_call_id"}) parts.text(text);
   Json fields = message;
   fields.erase("role");
+  mend_calls(&fields);
   if (content && content->is_string()) {
     read.content = content->get<std::string>();
     fields.erase("content");
@@ -147,32 +108,18 @@ std::string read_objects(const Fields& fields, const char* name) {
   return list->empty() ? "" : dump(*list);
 }
 
-std::string read_tools(const Fields& fields) {
-  std::string tools = read_objects(fields, "tools");
-  if (tools.empty()) return tools;
-  const Json& list = *fields.find("tools");
-  for (size_t i = 0; i < list.size(); ++i) {
-    check_function(Fields(list[i], fields.param(fmt::format("tools[{}].", i))), false);
-  }
-  return tools;
-}
-
-// Whether the tools are to be shown to the model.
-bool uses_tools(const Fields& fields) {
-  const Json* choice = fields.find("tool_choice");
-  if (!choice) return true;
-  if (*choice == "none") return false;
-  if (*choice == "auto") return true;
-  throw Error(errors::kFieldNotServed, {{"param", fields.param("tool_choice")},
-                                        {"expected", "tool_choice \"auto\" or \"none\""}});
-}
-
 std::string read_template_kwargs(const Fields& fields) {
   const Json* given = fields.find("chat_template_kwargs");
   if (given && !given->is_object()) fields.wrong_type("chat_template_kwargs", "an object", *given);
   Json kwargs = given ? *given : Json::object();
   if (const Json* effort = fields.find("reasoning_effort"); effort) {
     kwargs["reasoning_effort"] = *effort;
+  }
+  // Of one meaning, by Qwen's name and by DeepSeek's.
+  if (const auto thinks = fields.boolean("enable_thinking")) {
+    for (const char* name : {"enable_thinking", "thinking"}) {
+      if (!kwargs.contains(name)) kwargs[name] = *thinks;
+    }
   }
   return kwargs.empty() ? "" : dump(kwargs);
 }

@@ -11,8 +11,8 @@ namespace quern::server {
 // chat_template_kwargs, reasoning_effort, add_generation_prompt and continue_final_message.
 // Content may be a string, null, or an array of text parts. The role `developer` is OpenAI's newer
 // word for `system` and is read as that; other members of messages go to the template as they are.
-// A tool is of type function, which may go unsaid, and has a name; so has a call, whose arguments
-// may be anything.
+// enable_thinking is a variable of the template too. What tools and calls must be, tool_fields.h
+// tells.
 // Throws: kMissingField, kWrongFieldType, kFieldOutOfRange, kFieldNotServed.
 void read_chat(const Fields& fields, Request* request);
 

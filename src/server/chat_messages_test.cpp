@@ -43,6 +43,14 @@ TEST(ChatMessages, TakesToolsOfEveryGoodForm) {
   }
 }
 
+TEST(ChatMessages, NamesOfFunctionsAreNotTooLong) {
+  const auto tool = [](size_t length) {
+    return with_tool(R"({"function":{"name":")" + std::string(length, 'f') + "\"}}");
+  };
+  EXPECT_EQ(field_at_fault(tool(256)), "");
+  EXPECT_EQ(field_at_fault(tool(257)), "tools[0].function.name");
+}
+
 TEST(ChatMessages, NamesWhatIsBadInATool) {
   const struct {
     const char *tool, *param;
@@ -65,6 +73,22 @@ TEST(ChatMessages, NamesWhatIsBadInATool) {
        "tools[0].function.parameters"},
       {R"({"type":"function","function":{"name":"f","parameters":[]}})",
        "tools[0].function.parameters"},
+      {R"({"function":{"name":"f"}},{"function":{"name":"f"}})", "tools[1].function.name"},
+      {R"({"function":{"name":"f","parameters":{"type":"strin"}}})",
+       "tools[0].function.parameters.type"},
+      {R"({"function":{"name":"f","parameters":{"type":5}}})", "tools[0].function.parameters.type"},
+      {R"({"function":{"name":"f","parameters":{"type":["string",5]}}})",
+       "tools[0].function.parameters.type"},
+      {R"({"function":{"name":"f","parameters":{"properties":[]}}})",
+       "tools[0].function.parameters.properties"},
+      {R"({"function":{"name":"f","parameters":{"properties":{"a":"string"}}}})",
+       "tools[0].function.parameters.properties.a"},
+      {R"({"function":{"name":"f","parameters":{"properties":{"a":{"items":{"type":"int"}}}}}})",
+       "tools[0].function.parameters.properties.a.items.type"},
+      {R"({"function":{"name":"f","parameters":{"anyOf":{}}}})",
+       "tools[0].function.parameters.anyOf"},
+      {R"({"function":{"name":"f","parameters":{"required":"a"}}})",
+       "tools[0].function.parameters.required"},
       {R"({"type":"web_search"})", "tools[0].type"},
       {R"({"type":5,"function":{"name":"f"}})", "tools[0].type"},
       {R"({"name":"f","parameters":{}})", "tools[0].function"},
@@ -77,13 +101,39 @@ TEST(ChatMessages, NamesWhatIsBadInATool) {
   }
 }
 
-TEST(ChatMessages, TakesArgumentsOfACallInAnyForm) {
-  for (const char* arguments : {R"("{")", R"("")", R"("null")", R"({"a":1})", "null", "[1]", "5"}) {
+TEST(ChatMessages, ArgumentsOfACallAreAJsonObject) {
+  for (const char* arguments :
+       {R"("{}")", R"(" {\"a\": [1]}\n")", R"("")", R"(" ")", R"("null")", R"({"a":1})", "null"}) {
     const std::string call =
         R"({"id":"c","function":{"name":"f","arguments":)" + std::string(arguments) + "}}";
     EXPECT_EQ(field_at_fault(with_call(call)), "") << arguments;
   }
   EXPECT_EQ(field_at_fault(with_call(R"({"function":{"name":"f"}})")), "");
+  const std::string deep = "\"" + std::string(100000, '[') + "\"";
+  const std::string open = R"("{\"a\":)" + std::string(100000, '[') + "\"";
+  const std::string large = "\"" + std::string(1 << 20, 'x') + "\"";
+  for (const std::string& arguments :
+       {std::string(R"("{")"), std::string(R"("[1]")"), std::string(R"("x")"), std::string("[1]"),
+        std::string("5"), std::string(R"("{}{}")"), std::string(R"("{'a':1}")"),
+        std::string("true"), deep, open, large}) {
+    const std::string call = R"({"function":{"name":"f","arguments":)" + arguments + "}}";
+    EXPECT_EQ(field_at_fault(with_call(call)), "messages[1].tool_calls[0].function.arguments")
+        << arguments.substr(0, 20);
+  }
+}
+
+// What has no arguments becomes an object, for templates that look into it.
+TEST(ChatMessages, ACallWithoutArgumentsGetsNone) {
+  for (const char* arguments :
+       {R"(,"arguments":"")", R"(,"arguments":"null")", R"(,"arguments":null)", ""}) {
+    const Json body = parse_object(
+        "{" + with_call(R"({"function":{"name":"f")" + std::string(arguments) + "}}") + "}");
+    Request request;
+    read_chat(Fields(body), &request);
+    EXPECT_EQ(Json::parse(request.messages->at(1).fields)["tool_calls"],
+              Json::parse(R"([{"function":{"name":"f","arguments":{}}}])"))
+        << arguments;
+  }
 }
 
 TEST(ChatMessages, NamesWhatIsBadInACall) {

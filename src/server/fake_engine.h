@@ -20,16 +20,21 @@ namespace quern::server {
 class FakeEngine : public Engine {
  public:
   explicit FakeEngine(std::chrono::microseconds step = std::chrono::microseconds(200),
-                      size_t max_running = 100'000)
-      : step_(step), max_running_(max_running) {
-    info_.served_model_name = "m";
-    info_.model_path = "/models/<m>.gguf";
-    info_.attention_backend = "torch_native";
-    info_.context_length = 1000;
-    info_.vocab = 256;
-    info_.has_chat_template = true;
-    info_.default_sampling.top_k = 40;
+                      size_t max_running = 100'000, const EngineInfo& info = usual_info())
+      : step_(step), max_running_(max_running), info_(info) {
     thread_ = std::thread([this] { run(); });
+  }
+
+  static EngineInfo usual_info() {
+    EngineInfo info;
+    info.served_model_name = "m";
+    info.model_path = "/models/<m>.gguf";
+    info.attention_backend = "torch_native";
+    info.context_length = 1000;
+    info.vocab = 256;
+    info.has_chat_template = true;
+    info.default_sampling.top_k = 40;
+    return info;
   }
 
   ~FakeEngine() override {

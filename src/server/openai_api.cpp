@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/errors/server.h"
 #include "server/chat_messages.h"
+#include "server/chat_output.h"
 #include "server/json_body.h"
 #include "server/logprob_json.h"
 #include "server/sampling_fields.h"
@@ -57,10 +58,6 @@ constexpr UnservedField kUnservedWithPrompt[] = {
 
 enum class Kind { kChat, kCompletion };
 
-std::string_view finish_word(FinishReason reason) {
-  return reason == FinishReason::kLength ? "length" : "stop";
-}
-
 class OpenAiGeneration : public Generation {
  public:
   OpenAiGeneration(Kind kind, const EngineInfo& info)
@@ -77,8 +74,13 @@ class OpenAiGeneration : public Generation {
     state.reason = event.finish_reason;
     const std::string text = echo_of(state, event) + event.text;
     JsonOut logprobs = logprobs_of(&state, event);
-    if (!stream) {
+    std::vector<JsonOut> deltas;
+    if (state.output) {
+      deltas = state.output->add(event);
+    } else if (!stream) {
       state.text += text;
+    }
+    if (!stream) {
       append(&state.logprobs, logprobs);
       return;
     }
@@ -86,8 +88,14 @@ class OpenAiGeneration : public Generation {
       frame(choice, {{"role", "assistant"}, {"content", ""}}, "", nullptr, FinishReason::kNone);
     }
     state.opened = true;
-    if (!text.empty() || !logprobs.is_null()) {
-      frame(choice, {{"content", text}}, text, std::move(logprobs), FinishReason::kNone);
+    if (kind_ == Kind::kCompletion && !(text.empty() && logprobs.is_null())) {
+      frame(choice, {}, text, std::move(logprobs), FinishReason::kNone);
+    } else if (deltas.empty() && !logprobs.is_null()) {
+      deltas.push_back({{"content", ""}});  // of text that is held back
+    }
+    // What is told of the tokens stands with the first thing they made.
+    for (JsonOut& delta : deltas) {
+      frame(choice, std::move(delta), "", std::exchange(logprobs, nullptr), FinishReason::kNone);
     }
     if (event.finish_reason != FinishReason::kNone) {
       frame(choice, JsonOut::object(), "", nullptr, event.finish_reason);
@@ -113,12 +121,12 @@ class OpenAiGeneration : public Generation {
     for (size_t i = 0; i < choices_.size(); ++i) {
       JsonOut choice = {{"index", i}};
       if (kind_ == Kind::kChat) {
-        choice["message"] = {{"role", "assistant"}, {"content", choices_[i].text}};
+        choice["message"] = choices_[i].output->message();
       } else {
         choice["text"] = choices_[i].text;
       }
       choice["logprobs"] = std::move(choices_[i].logprobs);
-      choice["finish_reason"] = finish_word(choices_[i].reason);
+      choice["finish_reason"] = choices_[i].finish_word();
       list.push_back(std::move(choice));
     }
     answer["choices"] = std::move(list);
@@ -126,8 +134,10 @@ class OpenAiGeneration : public Generation {
     return dump(answer);
   }
 
-  // `prompts` × `count` requests, with seeds that differ among the choices of one prompt.
-  void set_requests(std::vector<Request> prompts, size_t count) {
+  // `prompts` × `count` requests, with seeds that differ among the choices of one prompt; chats
+  // say how their messages are to be taken apart.
+  void set_requests(std::vector<Request> prompts, size_t count,
+                    const std::optional<ChatOutputOptions>& output) {
     choices_per_prompt_ = count;
     for (Request& prompt : prompts) {
       for (size_t i = 0; i < count; ++i) {
@@ -139,6 +149,8 @@ class OpenAiGeneration : public Generation {
     for (size_t i = 0; echo && i < requests.size(); ++i) {
       choices_[i].prompt = requests[i].prompt.value_or("");
     }
+    if (!output) return;
+    for (Choice& choice : choices_) choice.output.emplace(*output);
   }
 
   bool include_usage = false;
@@ -150,11 +162,17 @@ class OpenAiGeneration : public Generation {
     bool opened = false;
     std::string prompt;  // to be echoed; of token ids it comes with their log-probabilities
     bool echoed = false;
-    std::string text;
     JsonOut logprobs;
-    std::int64_t characters = 0;  // of the text whose log-probabilities were told
+    std::int64_t characters = 0;       // of the text whose log-probabilities were told
+    std::string text;                  // of a completion
+    std::optional<ChatOutput> output;  // of a chat
     FinishReason reason = FinishReason::kNone;
     std::int64_t prompt_tokens = 0, completion_tokens = 0, cached_tokens = 0;
+
+    std::string_view finish_word() const {
+      if (output) return output->finish_word(reason);
+      return reason == FinishReason::kLength ? "length" : "stop";
+    }
   };
 
   JsonOut head(bool chunk) const {
@@ -209,7 +227,7 @@ class OpenAiGeneration : public Generation {
     }
     choice["logprobs"] = std::move(told);
     choice["finish_reason"] =
-        reason == FinishReason::kNone ? JsonOut(nullptr) : JsonOut(finish_word(reason));
+        reason == FinishReason::kNone ? JsonOut(nullptr) : JsonOut(choices_[index].finish_word());
     JsonOut chunk = head(true);
     chunk["choices"] = JsonOut::array({std::move(choice)});
     if (include_usage) chunk["usage"] = nullptr;
@@ -226,10 +244,17 @@ class OpenAiGeneration : public Generation {
       }
       completion += choices_[i].completion_tokens;
     }
-    return {{"prompt_tokens", prompt},
-            {"completion_tokens", completion},
-            {"total_tokens", prompt + completion},
-            {"prompt_tokens_details", {{"cached_tokens", cached}}}};
+    JsonOut usage = {{"prompt_tokens", prompt},
+                     {"completion_tokens", completion},
+                     {"total_tokens", prompt + completion},
+                     {"prompt_tokens_details", {{"cached_tokens", cached}}}};
+    if (const auto& first = choices_[0].output; first && first->separates_reasoning()) {
+      std::int64_t reasoning = 0;
+      for (const Choice& choice : choices_) reasoning += choice.output->reasoning_tokens();
+      usage["reasoning_tokens"] = reasoning;
+      usage["completion_tokens_details"] = {{"reasoning_tokens", reasoning}};
+    }
+    return usage;
   }
 
   Kind kind_;
@@ -260,6 +285,14 @@ SamplingParams read_openai_sampling(const Fields& fields, Kind kind, bool echo,
   const auto old_name = fields.integer("max_tokens", echo ? 0 : 1, kNoLimit);
   const auto new_name = fields.integer("max_completion_tokens", 1, kNoLimit);
   const std::int64_t unset = kind == Kind::kCompletion ? kCompletionTokens : -1;
+  if (const auto limit = fields.integer("max_thinking_tokens", 0, kNoLimit)) {
+    if (reasoning_end_mark(info.reasoning_parser).empty()) {
+      throw Error(errors::kFieldNotServed,
+                  {{"param", "max_thinking_tokens"},
+                   {"expected", "it where --reasoning-parser names a format with a closing mark"}});
+    }
+    sampling.max_thinking_tokens = *limit;
+  }
   sampling.max_tokens = new_name ? *new_name : old_name.value_or(unset);
   read_edits(fields, "min_tokens", info, &sampling);
   return sampling;
@@ -333,8 +366,10 @@ std::unique_ptr<Generation> read(Kind kind, std::string_view body, const EngineI
     // The text of token ids is known with their log-probabilities only.
     if (generation->echo && prompt.token_ids) prompt.logprobs.prompt_from = 0;
   }
+  std::optional<ChatOutputOptions> output;
+  if (kind == Kind::kChat) output = read_chat_output(fields, prompts[0], info);
   generation->prompt_param = kind == Kind::kChat ? "messages" : "prompt";
-  generation->set_requests(std::move(prompts), count);
+  generation->set_requests(std::move(prompts), count, output);
   return generation;
 }
 

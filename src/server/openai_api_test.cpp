@@ -210,7 +210,7 @@ TEST_F(OpenAiApi, ReadsMessagesInEveryForm) {
 // What only the template understands reaches it, members in the order they were sent in.
 TEST_F(OpenAiApi, HandsToolsAndVariablesToTheTemplate) {
   const std::string call =
-      R"({"id":"c","type":"function","function":{"name":"f","arguments":"{"}})";
+      R"({"id":"c","type":"function","function":{"name":"f","arguments":"{}"}})";
   const TestReply reply = server.post("/v1/chat/completions", R"({"max_tokens":1,"messages":[
       {"role":"assistant","tool_calls":[)" + call + R"(]},
       {"role":"tool","tool_call_id":"x","content":"c"}],
@@ -239,13 +239,16 @@ TEST_F(OpenAiApi, RefusesBadTemplateFields) {
   struct Field {
     const char *more, *param;
   };
-  for (const Field& bad : {Field{R"("tools":{})", "tools"},
-                           {R"("tools":[1])", "tools[0]"},
-                           {R"("documents":"d")", "documents"},
-                           {R"("chat_template_kwargs":[])", "chat_template_kwargs"},
-                           {R"("continue_final_message":1)", "continue_final_message"},
-                           {R"("tool_choice":"required")", "tool_choice"},
-                           {R"("tool_choice":{"type":"function"})", "tool_choice"}}) {
+  for (const Field& bad :
+       {Field{R"("tools":{})", "tools"},
+        {R"("tools":[1])", "tools[0]"},
+        {R"("documents":"d")", "documents"},
+        {R"("chat_template_kwargs":[])", "chat_template_kwargs"},
+        {R"("continue_final_message":1)", "continue_final_message"},
+        {R"("tool_choice":"required")", "tool_choice"},
+        {R"("tool_choice":5)", "tool_choice"},
+        {R"("tool_choice":{"type":"function"})", "tool_choice.function"},
+        {R"("tool_choice":{"function":{"name":"f"}})", "tool_choice.function.name"}}) {
     const TestReply reply =
         server.post("/v1/chat/completions", R"({"messages":[{"role":"user","content":"a"}],)" +
                                                 std::string(bad.more) + "}");

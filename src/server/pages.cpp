@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/errors/server.h"
 #include "server/json_body.h"
+#include "server/output_api.h"
 #include "server/text_forms.h"
 #include "server/tokenize_api.h"
 
@@ -37,6 +38,10 @@ Reply model_page(std::string_view name, const EngineInfo& info) {
                                             {"served", info.served_model_name}});
 }
 
+JsonOut word_or_null(const std::string& word) {
+  return word.empty() ? JsonOut(nullptr) : JsonOut(word);
+}
+
 Reply model_info(const EngineInfo& info) {
   return json_reply({{"model_path", info.model_path},
                      {"tokenizer_path", info.model_path},
@@ -47,7 +52,9 @@ Reply model_info(const EngineInfo& info) {
                      {"vocab_size", info.vocab},
                      {"num_hidden_layers", info.layers},
                      {"context_length", info.context_length},
-                     {"has_chat_template", info.has_chat_template}});
+                     {"has_chat_template", info.has_chat_template},
+                     {"tool_call_parser", word_or_null(info.tool_call_parser)},
+                     {"reasoning_parser", word_or_null(info.reasoning_parser)}});
 }
 
 Reply server_info(const Engine& engine) {
@@ -115,6 +122,8 @@ Reply page(const Route& route, const HttpRequest& request, const Engine& engine,
     case Action::kServerInfo: return server_info(engine);
     case Action::kTokenize: return tokenize_reply(request.body, engine);
     case Action::kDetokenize: return detokenize_reply(request.body, engine);
+    case Action::kParseFunctionCall: return parse_function_call(request.body, engine.info());
+    case Action::kSeparateReasoning: return separate_reasoning(request.body, engine.info());
     case Action::kMetrics:  // connection.cpp, which has the times
     case Action::kCatalogList:
     case Action::kCatalogEntry:

@@ -29,6 +29,8 @@ constexpr Route kRoutes[] = {
     {"/v1/tokenize", false, kWrite, Action::kTokenize},
     {"/detokenize", false, kWrite, Action::kDetokenize},
     {"/v1/detokenize", false, kWrite, Action::kDetokenize},
+    {"/parse_function_call", false, kWrite, Action::kParseFunctionCall},
+    {"/separate_reasoning", false, kWrite, Action::kSeparateReasoning},
     {"/v1/chat/completions", false, kWrite, Action::kChatCompletion},
     {"/v1/completions", false, kWrite, Action::kCompletion},
     {"/generate", false, kWrite, Action::kGenerate},

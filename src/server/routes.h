@@ -20,6 +20,8 @@ enum class Action {
   kCatalogEntryPage,
   kTokenize,
   kDetokenize,
+  kParseFunctionCall,
+  kSeparateReasoning,
   kChatCompletion,
   kCompletion,
   kGenerate,

@@ -20,9 +20,10 @@ class TestServer {
  public:
   explicit TestServer(const ServerOptions& options = test_options(),
                       std::chrono::microseconds step = std::chrono::microseconds(200),
-                      size_t max_running = 100'000)
+                      size_t max_running = 100'000,
+                      const EngineInfo& info = FakeEngine::usual_info())
       : server_(options),
-        engine_(step, max_running),
+        engine_(step, max_running, info),
         thread_([this] { server_.serve(engine_, false); }) {
     // serve() hands the engine over asynchronously.
     while (get("/health").status == 503) std::this_thread::yield();

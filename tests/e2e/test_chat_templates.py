@@ -76,15 +76,31 @@ def test_a_refusal_of_the_template_is_a_400_in_its_words(start, turns):
     assert server.post("/v1/chat/completions", {"messages": [USER], "max_tokens": 1}).status_code == 200
 
 
-@pytest.mark.parametrize("arguments", ["{", "", "null", "[1]", "x" * 1_000_000, {"a": 1}])
-def test_any_arguments_of_a_replayed_call_are_rendered(start, work, arguments):
-    template = "{% for m in messages %}{{ m.content or m.tool_calls[0].function.arguments | string | length }}.{% endfor %}"
-    server = start(with_template(work, "arguments", template))
+ARGUMENTS = "{% for m in messages %}{{ m.content or m.tool_calls[0].function.arguments | string | length }}.{% endfor %}"
+
+
+def replayed(arguments):
+    """A conversation with a call that has `arguments`, and a result that belongs to no call."""
     call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": arguments}}
-    chat = [USER, {"role": "assistant", "tool_calls": [call]},
-            {"role": "tool", "tool_call_id": "other", "content": "r"}]
-    size = len("{'a': 1}") if isinstance(arguments, dict) else len(arguments)
-    assert ids_of(server, messages=chat) == text_ids(f"hi.{size}.r.")
+    return [USER, {"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": "other", "content": "r"}]
+
+
+@pytest.fixture(scope="module")
+def argued(start, work):
+    return start(with_template(work, "arguments", ARGUMENTS))
+
+
+@pytest.mark.parametrize("arguments, size", [("", 2), ("null", 2), (None, 2), ({"a": 1}, 8), ('{"a": 1}', 8), (" {} ", 2)])
+def test_arguments_of_a_replayed_call_are_rendered(argued, arguments, size):
+    assert ids_of(argued, messages=replayed(arguments)) == text_ids(f"hi.{size}.r.")
+
+
+@pytest.mark.parametrize("arguments", ["{", "[1]", "x" * 1_000_000, '{"a":' + "[" * 500_000, [1], 5])
+def test_arguments_that_are_no_object_are_refused(argued, arguments):
+    found = error(argued.post("/v1/chat/completions", {"messages": replayed(arguments), "max_tokens": 1}), 400)
+    assert found["param"] == "messages[1].tool_calls[0].function.arguments" and len(found["message"]) < 400
+    good = {"messages": replayed("{}"), "max_tokens": 1}
+    assert argued.post("/v1/chat/completions", good).status_code == 200
 
 
 def test_a_template_without_end_is_stopped(start, work):

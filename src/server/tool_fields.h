@@ -1,0 +1,28 @@
+// Tools in a request, and calls in its messages: what is wrong with them is said before a template
+// or a parser meets them. Used by chat_messages and output_api.
+#pragma once
+
+#include <string>
+
+#include "server/json_body.h"
+
+namespace quern::server {
+
+inline constexpr size_t kMaxFunctionName = 256;  // bytes
+
+// `tools` as JSON text, "" where it is absent or empty. Each tool is of type function, which may go
+// unsaid, and has a name that no other has, and parameters that are a JSON schema: known words for
+// types, schemas where schemas belong. Throws: kMissingField, kWrongFieldType, kFieldOutOfRange,
+// kFieldNotServed.
+std::string read_tools(const Fields& fields);
+
+// Whether the tools are to be shown to the model, by `tool_choice`: "auto" or "none".
+// Throws: kFieldNotServed, kWrongFieldType, kFieldOutOfRange (a function that is no tool).
+bool uses_tools(const Fields& fields);
+
+// The calls of a message of the history. Their arguments are JSON objects, as such or as text; ""
+// and null are none and become an object without members. Throws: as read_tools.
+void check_calls(const Fields& message);
+void mend_calls(Json* message);
+
+}  // namespace quern::server
