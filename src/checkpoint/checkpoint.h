@@ -18,23 +18,37 @@ namespace quern::checkpoint {
 
 enum class Format { kGguf, kHuggingFace };
 
+// A token that tokenizer_config.json adds (added_tokens_decoder).
+struct AddedTokenSource {
+  std::int64_t id = -1;
+  std::string content;
+  bool special = false, lstrip = false, rstrip = false, single_word = false, normalized = false;
+};
+
 // The tokenizer as it is stored; text/ makes a Tokenizer of it.
 struct TokenizerSource {
   // From GGUF metadata (tokenizer.ggml.*); empty `model` where the file has none.
-  std::string model;                      // "gpt2"
+  std::string model;                      // "gpt2", "llama", "bert", "t5", "gemma4"
   std::string pre;                        // "smollm", "gpt-2"
   std::vector<std::string> tokens;        // by id
   std::vector<std::int32_t> token_types;  // 1 normal, 2 unknown, 3 control, 4 user defined, 6 byte
   std::vector<std::string> merges;        // "left right"
+  std::vector<double> scores;             // by id
+  std::string charsmap;                   // SentencePiece's precompiled charsmap
+  bool add_space_prefix = true, remove_extra_whitespaces = false;
+  std::int32_t unknown_token_id = -1, separator_token_id = -1;
   // From a folder: the text of tokenizer.json, "" where there is none.
   std::string tokenizer_json;
+  // Else the bytes of tokenizer.model, tekken.json or a .tiktoken file; text/ tells which by them.
+  std::string model_file;
+  std::vector<AddedTokenSource> added_tokens;  // of tokenizer_config.json
   // From either.
   std::string chat_template;  // the one named "default", or the first; "" where there is none
   std::vector<std::pair<std::string, std::string>> named_chat_templates;  // the others, by name
-  bool add_bos = false;
-  std::int32_t bos_token_id = -1;
+  bool add_bos = false, add_eos = false;
+  std::int32_t bos_token_id = -1, eos_token_id = -1;
   std::optional<std::string> bos_token, eos_token;  // their texts, for the chat template
-  std::string origin;                    // file, for messages
+  std::string origin;                               // file, for messages
 };
 
 // generation_config.json, or what a GGUF says of it. Unset fields are left to the engine.

@@ -362,6 +362,16 @@ std::optional<std::vector<std::int64_t>> GgufValue::integers() const {
   return whole ? std::optional(std::move(elements)) : std::nullopt;
 }
 
+std::optional<std::vector<double>> GgufValue::reals() const {
+  if (type != GgufType::kArray || element != GgufType::kF32) return std::nullopt;
+  std::vector<double> elements;
+  elements.reserve(count);
+  for_each_element(*this, [&](std::span<const std::byte> data) {
+    elements.push_back(load<float>(data.data()));
+  });
+  return elements;
+}
+
 std::string GgufValue::excerpt() const {
   if (type == GgufType::kArray) return fmt::format("{} values of {}", count, name_of(element));
   if (const auto text = string()) return fmt::format("'{}'", printable(*text));

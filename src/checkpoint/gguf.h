@@ -51,6 +51,7 @@ struct GgufValue {
   // Elements of an array; nullopt for another element type. Cost: O(count), copies.
   std::optional<std::vector<std::string>> strings() const;
   std::optional<std::vector<std::int64_t>> integers() const;
+  std::optional<std::vector<double>> reals() const;  // of an array of f32
   // The value for messages, cut to a readable length.
   std::string excerpt() const;
 };

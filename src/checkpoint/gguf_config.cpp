@@ -15,6 +15,7 @@ namespace quern::checkpoint {
 namespace {
 
 constexpr std::int32_t kControlToken = 3;
+constexpr std::uint64_t kMaxCharsmap = std::uint64_t{1} << 24;
 constexpr double kTiny = 1e-12, kHuge = 1e12;
 
 struct Architecture {
@@ -272,6 +273,28 @@ std::vector<std::int32_t> token_types(const GgufFields& fields, std::size_t toke
   return {values->begin(), values->end()};
 }
 
+std::vector<double> scores(const GgufFields& fields, std::size_t tokens) {
+  constexpr std::string_view kKey = "scores";
+  const GgufValue* found = fields.find(kKey);
+  if (found == nullptr) return {};
+  const auto values = found->count == tokens ? found->reals() : std::nullopt;
+  if (!values) {
+    fields.invalid(kKey, *found, fmt::format("one number for each of the {} tokens", tokens));
+  }
+  return *values;
+}
+
+std::string charsmap(const GgufFields& fields) {
+  constexpr std::string_view kKey = "precompiled_charsmap";
+  const GgufValue* found = fields.find(kKey);
+  if (found == nullptr) return {};
+  const auto values = found->count <= kMaxCharsmap ? found->integers() : std::nullopt;
+  if (!values) fields.invalid(kKey, *found, "an array of bytes");
+  std::string bytes;
+  for (const auto value : *values) bytes += static_cast<char>(value);
+  return bytes;
+}
+
 }  // namespace
 
 ModelConfig gguf_config(const GgufHeader& header) {
@@ -342,8 +365,23 @@ TokenizerSource gguf_tokenizer(const GgufHeader& header, const ModelConfig& conf
   }
   source.token_types = token_types(fields, source.tokens.size());
   source.merges = string_array(fields, "merges");
-  source.add_bos = fields.boolean("add_bos_token").value_or(false);
+  source.scores = scores(fields, source.tokens.size());
+  source.charsmap = charsmap(fields);
+  const bool pieces = source.model == "llama";  // SentencePiece BPE begins texts by default
+  source.add_bos = fields.boolean("add_bos_token").value_or(pieces);
+  source.add_eos = fields.boolean("add_eos_token").value_or(source.model == "t5");
+  source.add_space_prefix = fields.boolean("add_space_prefix").value_or(true);
+  source.remove_extra_whitespaces = fields.boolean("remove_extra_whitespaces").value_or(false);
+  const auto id_of = [&](std::string_view key) {
+    return static_cast<std::int32_t>(fields.integer(key, 0, config.vocab - 1).value_or(-1));
+  };
+  source.unknown_token_id = id_of("unknown_token_id");
+  source.separator_token_id = id_of("seperator_token_id");  // spelt so in the files
+  source.eos_token_id = id_of("eos_token_id");
   source.bos_token_id = config.bos_token_id;
+  // BERT's files name the token that begins texts in another field, some leave it out.
+  if (source.model == "bert" && source.bos_token_id < 0)
+    source.bos_token_id = id_of("cls_token_id");
   if (const auto id = static_cast<std::size_t>(config.bos_token_id); id < source.tokens.size()) {
     source.bos_token = source.tokens[id];
   }

@@ -1,6 +1,7 @@
 #include "checkpoint/hf_folder.h"
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <system_error>
@@ -72,6 +73,51 @@ void read_template_files(const std::string& folder, TokenizerSource& source) {
   }
 }
 
+// added_tokens_decoder: the tokens that the model file lacks, by id.
+void read_added_tokens(const ConfigFields& fields, TokenizerSource& source) {
+  constexpr std::string_view kName = "added_tokens_decoder";
+  const json* table = fields.find({kName});
+  if (table == nullptr) return;
+  const auto fail = [&] { fields.invalid(kName, *table, "an object of tokens by their ids"); };
+  if (!table->is_object()) fail();
+  for (const auto& [key, entry] : table->items()) {
+    AddedTokenSource token;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), token.id);
+    if (error != std::errc() || end != key.data() + key.size() || !entry.is_object()) fail();
+    const auto content = entry.find("content");
+    if (content == entry.end() || !content->is_string()) fail();
+    token.content = content->get<std::string>();
+    const auto flag = [&](const char* name) {
+      const auto value = entry.find(name);
+      return value != entry.end() && value->is_boolean() && value->get<bool>();
+    };
+    token.special = flag("special");
+    token.lstrip = flag("lstrip");
+    token.rstrip = flag("rstrip");
+    token.single_word = flag("single_word");
+    token.normalized = flag("normalized");
+    source.added_tokens.push_back(std::move(token));
+  }
+}
+
+// The file of a tokenizer in a format other than tokenizer.json, "" where there is none.
+std::string model_file_of(const std::string& folder) {
+  for (const char* name : {"tekken.json", "tokenizer.model", "spiece.model", "tiktoken.model"}) {
+    const std::string file = folder + "/" + name;
+    if (is_file(file)) return file;
+  }
+  std::vector<std::string> files;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    // Mistral's files carry their version: tokenizer.model.v3.
+    if (name.ends_with(".tiktoken") || name.starts_with("tokenizer.model.")) {
+      files.push_back(entry.path().string());
+    }
+  }
+  return files.empty() ? std::string() : *std::min_element(files.begin(), files.end());
+}
+
 }  // namespace
 
 void parse_tokenizer_config(std::string_view text, const std::string& file,
@@ -79,17 +125,26 @@ void parse_tokenizer_config(std::string_view text, const std::string& file,
   static const json kNone = json::object();
   const json root = parse_json_object(text, file);
   const ConfigFields fields({&root}, kNone, file, "the tokenizer");
-  source.add_bos = fields.boolean({"add_bos_token"}).value_or(false);
+  // Tokenizers of these files begin texts unless told otherwise; a tokenizer.json says it itself.
+  source.add_bos = fields.boolean({"add_bos_token"}).value_or(!source.model_file.empty());
+  source.add_eos = fields.boolean({"add_eos_token"}).value_or(false);
   source.bos_token = token_of(fields, "bos_token");
   source.eos_token = token_of(fields, "eos_token");
   read_chat_templates(fields, source);
+  if (!source.model_file.empty()) read_added_tokens(fields, source);
 }
 
 TokenizerSource read_tokenizer_files(const std::string& folder, const ModelConfig& config) {
   TokenizerSource source;
   source.origin = folder + "/tokenizer.json";
   source.bos_token_id = config.bos_token_id;
-  if (is_file(source.origin)) source.tokenizer_json = read_text_file(source.origin);
+  if (is_file(source.origin)) {
+    source.tokenizer_json = read_text_file(source.origin);
+  } else if (const std::string file = model_file_of(folder); !file.empty()) {
+    source.origin = file;
+    source.model_file = read_text_file(file);
+    source.add_bos = true;
+  }
   const std::string config_file = folder + "/tokenizer_config.json";
   if (is_file(config_file)) {
     parse_tokenizer_config(read_text_file(config_file), config_file, source);

@@ -78,6 +78,12 @@ std::vector<Declared> declare_commands(CLI::App* program, Options* o) {
       bench->add_subcommand("serve", "Load on a running server, quern's or any with OpenAI's API");
   add_load(Flags(load->allow_extras()), o);
   all.push_back({Command::kBenchServe, load});
+  CLI::App* tokenizer = add(bench, "tokenizer", "MB/s of a tokenizer on a text, on one thread",
+                            Command::kBenchTokenizer);
+  Flags(tokenizer).positional("tokenizer", &o->model, "A model or a tokenizer's file");
+  Flags(tokenizer).positional("file", &o->file, "A text file");
+  Flags(tokenizer).integer("--repeats", &o->bench_repeats, 1, 1'000'000, "Measured repeats", "3");
+  Flags(tokenizer).on("--json", &o->json, "Print one JSON object");
   add_latency(Flags(latency), o);
   Flags(perplexity).positional("file", &o->file, "A text file");
 

@@ -111,6 +111,7 @@ enum class Command {
   kBenchScheduler,
   kBenchThroughput,
   kBenchServe,
+  kBenchTokenizer,
   kInspect,
   kTemplate,
   kTokenize,

@@ -116,7 +116,7 @@ int tokenize_command(const Options& options) {
   const PromptPiece prompt{given_or_input(options.text),
                            options.engine.allow_special_tokens_in_prompt};
   const std::vector<std::int32_t> ids =
-      tokenizer.encode(std::span(&prompt, 1), !options.no_special_tokens);
+      tokenizer.encode(std::span(&prompt, 1), {.add_special_tokens = !options.no_special_tokens});
   const std::vector<std::string> pieces = pieces_of(tokenizer, ids);
   if (options.json) {
     JsonOut texts = JsonOut::array();

@@ -202,7 +202,7 @@ class EngineImpl final : public Engine {
       pieces = loaded_.chat_template->render(*request.messages, request.chat);
       for (PromptPiece& piece : pieces) piece.trusted = piece.trusted || trusted;
     }
-    return loaded_.tokenizer->encode(pieces, request.add_special_tokens);
+    return loaded_.tokenizer->encode(pieces, {.add_special_tokens = request.add_special_tokens});
   }
 
   std::string detokenize(const std::vector<std::int32_t>& ids,

@@ -18,7 +18,8 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 class LetterTokenizer : public text::Tokenizer {
  public:
-  std::vector<std::int32_t> encode(std::span<const PromptPiece>, bool) const override {
+  std::vector<std::int32_t> encode(std::span<const PromptPiece>,
+                                   text::EncodeOptions) const override {
     return {};
   }
   text::TokenText text(std::int32_t id) const override {

@@ -49,7 +49,7 @@ bool is_space(std::string_view character, MatchScratch& scratch) {
 }  // namespace
 
 AddedTokens::AddedTokens(std::vector<AddedToken> tokens, std::string_view origin)
-    : tokens_(std::move(tokens)), ends_(1, -1), begins_(256, false) {
+    : tokens_(std::move(tokens)), ends_(1, -1) {
   for (std::size_t index = 0; index < tokens_.size(); ++index) {
     const std::string& text = tokens_[index].text;
     if (text.empty() || text.size() > kMaxAddedToken) {

@@ -2,6 +2,7 @@
 // BPE sees it. Immutable; any thread.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -21,6 +22,7 @@ struct AddedToken {
   bool lstrip = false;       // takes the white space before it along
   bool rstrip = false;       // … and behind it
   bool single_word = false;  // not inside a word
+  bool verbatim = false;     // a normalized one that is looked for as it is written
 };
 
 // A piece of text: the id of an added token, or -1 for text that is still to be encoded.
@@ -33,6 +35,8 @@ class AddedTokens {
  public:
   // Throws: kTokenizerInvalid for an empty or overlong text; `origin` is for the message.
   AddedTokens(std::vector<AddedToken> tokens, std::string_view origin);
+
+  bool empty() const { return tokens_.empty(); }
 
   // Appends the segments of text[piece), leftmost and then longest token first. A special token
   // counts only where one span of `trusted` (ascending, none touching the next) covers all of it.
@@ -51,7 +55,7 @@ class AddedTokens {
   std::vector<AddedToken> tokens_;
   FlatMap<std::uint32_t> edges_;    // node << 8 | byte → node
   std::vector<std::int32_t> ends_;  // [nodes] index of the token that ends there, or -1
-  std::vector<bool> begins_;        // [256] whether any token begins with this byte
+  std::array<bool, 256> begins_{};  // whether any token begins with this byte
 };
 
 }  // namespace quern::text

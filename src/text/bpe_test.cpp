@@ -31,11 +31,14 @@ struct Toy {
     for (const std::string& left : tokens) {
       for (const std::string& right : tokens) {
         if (vocabulary.id_of(left + right) >= 0) {
-          merges.push_back(vocabulary.merge_of(left, right, false));
+          merges.push_back(vocabulary.merge_of(left, right, 0, false));
         }
       }
     }
     std::shuffle(merges.begin(), merges.end(), random);
+    for (std::size_t rank = 0; rank < merges.size(); ++rank) {
+      merges[rank].rank = static_cast<std::uint32_t>(rank);
+    }
   }
 
   // The definition: merge the leftmost pair of lowest rank until there is none.
@@ -63,13 +66,14 @@ struct Toy {
 };
 
 TEST(Bpe, AgreesWithTheDefinition) {
-  for (unsigned seed = 0; seed < 60; ++seed) {
-    const Toy toy(seed);
-    const Bpe bpe(toy.vocabulary, toy.merges, false);
+  for (unsigned seed = 0; seed < 120; ++seed) {
+    const Toy toy(seed / 2);
+    const bool byte_level = seed % 2 == 0;
+    const Bpe bpe(toy.vocabulary, toy.merges, {.byte_level = byte_level});
     Bpe::Scratch scratch;
     std::mt19937 random(seed + 1000);
     for (int i = 0; i < 50; ++i) {
-      std::string word(random() % 40, 'a');
+      std::string word(random() % (i < 40 ? 40 : 300), 'a');
       for (char& letter : word) letter = static_cast<char>('a' + random() % 4);
       Ids ids;
       bpe.encode(word, scratch, ids);
@@ -85,10 +89,10 @@ TEST(Bpe, EncodesAMegabyteOfOneLetter) {
   vocabulary.add(token, 0, TokenKind::kNormal);
   for (std::int64_t id = 1; id <= 10; ++id) {
     vocabulary.add(token + token, id, TokenKind::kNormal);
-    merges.push_back(vocabulary.merge_of(token, token, false));
+    merges.push_back(vocabulary.merge_of(token, token, merges.size(), false));
     token += token;
   }
-  const Bpe bpe(vocabulary, merges, false);
+  const Bpe bpe(vocabulary, merges, {});
   Bpe::Scratch scratch;
   Ids ids;
   bpe.encode(std::string((1 << 20) + 3, 'a'), scratch, ids);

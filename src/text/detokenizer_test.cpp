@@ -23,7 +23,7 @@ class Fake : public Tokenizer {
       : tokens_(std::move(tokens)), rules_(std::move(rules)) {}
 
   using Tokenizer::encode;
-  Ids encode(std::span<const PromptPiece>, bool) const override { return {}; }
+  Ids encode(std::span<const PromptPiece>, EncodeOptions) const override { return {}; }
   TokenText text(std::int32_t id) const override {
     if (id < 0 || id >= size()) return {};
     const Token& token = tokens_[static_cast<std::size_t>(id)];

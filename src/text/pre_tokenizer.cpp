@@ -95,6 +95,35 @@ void add_prefix_spaces(std::string_view& text, std::string& storage, std::vector
   text = storage;
 }
 
+void apply_metaspace(const MetaspaceStep& step, bool begins, std::string_view& text,
+                     std::string& storage, MatchScratch& scratch, std::vector<Span>& spans) {
+  std::string out;
+  out.reserve(text.size() + text.size() / 2 + 8);
+  for (Span& span : spans) {
+    const std::string_view piece = text.substr(span.begin, span.size());
+    const bool first = begins && span.begin == 0;
+    span.begin = out.size();
+    if (step.prepend == MetaspaceStep::Prepend::kAlways ||
+        (step.prepend == MetaspaceStep::Prepend::kFirst && first)) {
+      if (!piece.starts_with(' ') && !piece.starts_with(step.replacement)) out += step.replacement;
+    }
+    for (const char c : piece) {
+      if (c == ' ') {
+        out += step.replacement;
+      } else {
+        out += c;
+      }
+    }
+    span.end = out.size();
+  }
+  storage = std::move(out);
+  text = storage;
+  if (!step.split) return;
+  const SplitStep cut = {Regex(step.replacement, true, "quern"), SplitBehavior::kMergedWithNext,
+                         false};
+  run_split(cut, text, scratch, spans);
+}
+
 void write_in_alphabet(std::string_view& text, std::string& storage, std::vector<Span>& spans) {
   std::string out;
   out.reserve(text.size() * 2);
@@ -144,15 +173,30 @@ PreTokenizerStep punctuation_split(SplitBehavior behavior) {
   return SplitStep{pattern, behavior, false};
 }
 
-void PreTokenizer::split(std::string_view text, MatchScratch& scratch, std::string& storage,
-                         std::vector<std::string_view>& words) const {
+PreTokenizerStep white_space_split() {
+  static const Regex pattern = own(R"(\s)");
+  return SplitStep{pattern, SplitBehavior::kRemoved, false};
+}
+
+PreTokenizerStep word_split() {
+  static const Regex pattern = own(R"([\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]+|)"
+                                   R"([^\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}\s]+)");
+  return SplitStep{pattern, SplitBehavior::kRemoved, true};
+}
+
+void PreTokenizer::split(std::string_view text, bool begins, MatchScratch& scratch,
+                         std::string& storage, std::vector<std::string_view>& words) const {
   words.clear();
   if (text.empty()) return;
   std::vector<Span> spans = {{0, text.size()}};
   bool in_alphabet = false;
   for (std::size_t i = 0; i < steps_.size(); ++i) {
-    if (const auto* step = std::get_if<SplitStep>(&steps_[i])) {
-      run_split(*step, text, scratch, spans);
+    if (const auto* split = std::get_if<SplitStep>(&steps_[i])) {
+      run_split(*split, text, scratch, spans);
+      continue;
+    }
+    if (const auto* blanks = std::get_if<MetaspaceStep>(&steps_[i])) {
+      apply_metaspace(*blanks, begins, text, storage, scratch, spans);
       continue;
     }
     const auto& step = std::get<ByteLevelStep>(steps_[i]);

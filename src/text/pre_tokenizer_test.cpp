@@ -17,7 +17,7 @@ std::vector<std::string> words_of(std::vector<PreTokenizerStep> steps, std::stri
   MatchScratch scratch;
   std::string storage;
   std::vector<std::string_view> words;
-  splitter.split(text, scratch, storage, words);
+  splitter.split(text, true, scratch, storage, words);
   return {words.begin(), words.end()};
 }
 

@@ -1,5 +1,6 @@
-// Text to token ids and back: byte-level BPE from GGUF metadata or tokenizer.json. Immutable after
-// construction; any thread.
+// Text to token ids and back, whatever the file format: tokenizer.json, SentencePiece's
+// tokenizer.model, tekken.json, tiktoken files, GGUF metadata. Immutable after construction; any
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +38,11 @@ struct DecodeOptions {
   bool begins = true;  // the ids begin a text; false: they go on with one, as an answer does
 };
 
+struct EncodeOptions {
+  bool add_special_tokens = true;  // put what the file puts around a text (BOS, EOS)
+  bool once = true;                // but not where the text already has it at that end
+};
+
 class Tokenizer {
  public:
   // `vocab_rows`: rows of the model's embedding; ids at or past it are refused, and rows without a
@@ -47,11 +53,14 @@ class Tokenizer {
   virtual ~Tokenizer() = default;
 
   // The pieces are one text: words are split across their borders. Control tokens are recognised
-  // only where they lie in trusted pieces. `add_special_tokens`: with those that the tokenizer puts
-  // around a text, unless they stand there already.
+  // only where they lie in trusted pieces.
   virtual std::vector<std::int32_t> encode(std::span<const PromptPiece> pieces,
-                                           bool add_special_tokens = true) const = 0;
-  std::vector<std::int32_t> encode(std::string_view text, bool trusted) const;
+                                           EncodeOptions options) const = 0;
+  std::vector<std::int32_t> encode(std::span<const PromptPiece> pieces) const {
+    return encode(pieces, {});
+  }
+  std::vector<std::int32_t> encode(std::string_view text, bool trusted,
+                                   EncodeOptions options = {}) const;
 
   // What a token writes: nothing for ids without a token and ids out of range.
   virtual TokenText text(std::int32_t id) const = 0;

@@ -41,4 +41,36 @@ Utf8Step utf8_step(std::string_view text) {
   return {lead.length, Utf8Kind::kValid};
 }
 
+char32_t next_char(std::string_view text, std::size_t& at) {
+  const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
+  const char32_t lead = byte(at);
+  if (lead < 0x80) return text[at++];
+  const std::size_t length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+  char32_t code = lead & (0x7Fu >> length);
+  for (std::size_t i = 1; i < length; ++i) code = code << 6 | (byte(at + i) & 0x3Fu);
+  at += length;
+  return code;
+}
+
+void append_utf8(char32_t code, std::string& out) {
+  if (code < 0x80) {
+    out += static_cast<char>(code);
+    return;
+  }
+  const int more = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+  out += static_cast<char>((0xFF00u >> (more + 1) & 0xFFu) | code >> 6 * more);
+  for (int i = more - 1; i >= 0; --i) out += static_cast<char>(0x80u | (code >> 6 * i & 0x3Fu));
+}
+
+std::string replace_invalid(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const Utf8Step step = utf8_step(text);
+    out += step.kind == Utf8Kind::kValid ? text.substr(0, step.length) : kReplacement;
+    text.remove_prefix(step.length);
+  }
+  return out;
+}
+
 }  // namespace quern::text

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace quern::text {
@@ -22,5 +23,11 @@ struct Utf8Step {
 
 // The first step of `text`. Requires: text is not empty.
 Utf8Step utf8_step(std::string_view text);
+
+// The character at `text[at]`, moving `at` behind it. Requires: text is valid UTF-8, at < size.
+char32_t next_char(std::string_view text, std::size_t& at);
+void append_utf8(char32_t code, std::string& out);
+// `text` with U+FFFD for each maximal bad sequence.
+std::string replace_invalid(std::string_view text);
 
 }  // namespace quern::text
