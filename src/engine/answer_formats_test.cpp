@@ -18,7 +18,8 @@ class MarkTokenizer : public text::Tokenizer {
     }
   }
   using text::Tokenizer::encode;
-  std::vector<std::int32_t> encode(std::span<const PromptPiece> pieces, bool) const override {
+  std::vector<std::int32_t> encode(std::span<const PromptPiece> pieces,
+                                   text::EncodeOptions) const override {
     std::vector<std::int32_t> ids;
     for (const PromptPiece& piece : pieces) {
       if (const std::int32_t id = id_of(piece.text); id >= 256) {
