@@ -20,7 +20,7 @@ namespace quern {
 struct EngineOptions {
   std::string model_path;         // GGUF file or Hugging Face folder
   std::string served_model_name;  // default: model_path
-  std::string chat_template;      // a .jinja file or a built-in one's name; default: the model's
+  std::string chat_template;      // a .jinja or .json file or a built-in name; default: the model's
   // Formats of output_parsers.h. "auto": calls in the format that the model's template shows;
   // reasoning has no such choice and stays in the text without a name.
   std::string tool_call_parser = "auto", reasoning_parser;

@@ -10,13 +10,14 @@
 namespace quern {
 
 struct SamplingParams {
-  double temperature = 1.0;             // 0 is greedy
-  std::int64_t top_k = 0;               // 0, -1 and anything ≥ the vocabulary: off
-  double top_p = 1.0;                   // (0, 1]; 1 is off
-  double min_p = 0.0;                   // [0, 1]; 0 is off
-  std::optional<std::uint64_t> seed{};  // equal seeds give equal texts; unset: a fresh one
-  std::int64_t max_tokens = -1;         // new tokens; -1: as many as the context holds
-  std::vector<std::string> stop{};      // the text ends before the earliest match of any of these
+  double temperature = 1.0;               // 0 is greedy
+  std::int64_t top_k = 0;                 // 0, -1 and anything ≥ the vocabulary: off
+  double top_p = 1.0;                     // (0, 1]; 1 is off
+  double min_p = 0.0;                     // [0, 1]; 0 is off
+  std::optional<std::uint64_t> seed{};    // equal seeds give equal texts; unset: a fresh one
+  std::int64_t max_tokens = -1;           // new tokens; -1: as many as the context holds
+  std::vector<std::string> stop{};        // the text ends before the earliest match of any of these
+  std::vector<std::string> stop_regex{};  // … or of these, as PCRE2 reads them
   std::vector<std::int32_t> stop_token_ids{};
   bool ignore_eos = false;
   std::int64_t max_thinking_tokens = -1;  // then reasoning is closed; -1: no limit
@@ -25,6 +26,9 @@ struct SamplingParams {
   double presence_penalty = 0.0, frequency_penalty = 0.0;
   double repetition_penalty = 1.0;  // divides logits above 0 of tokens seen, prompt included
   std::vector<std::pair<std::int32_t, float>> logit_bias{};  // added, after the penalties
+  bool no_stop_trim = false;                  // what ended the text stays in it
+  bool skip_special_tokens = true;            // control tokens write nothing
+  bool spaces_between_special_tokens = true;  // else adjacent ones write no blanks of their own
 };
 
 // What a request wants to be told of probabilities.
@@ -110,7 +114,7 @@ struct TokenEvent {
   std::vector<std::int32_t> token_ids;  // new tokens, the ended-by one included
   std::string text;  // new text: whole characters, valid UTF-8, stop text removed
   FinishReason finish_reason = FinishReason::kNone;
-  std::string matched_stop;  // the stop string that ended it, else ""
+  std::string matched_stop;  // the stop string or regex that ended it, else ""
   // With kError: the catalogue's entry and the message for the client.
   std::string error_id;
   std::string error_message;

@@ -393,7 +393,15 @@ TokenizerSource gguf_tokenizer(const GgufHeader& header, const ModelConfig& conf
   source.chat_template = templates.string("chat_template").value_or("");
   for (const std::string& name : string_array(templates, "chat_templates")) {
     const std::optional<std::string> text = templates.string("chat_template." + name);
-    if (text) source.named_chat_templates.emplace_back(name, *text);
+    if (!text) continue;
+    if (name == "default" && source.chat_template.empty()) {
+      source.chat_template = *text;
+    } else {
+      source.named_chat_templates.emplace_back(name, *text);
+    }
+  }
+  if (source.chat_template.empty() && !source.named_chat_templates.empty()) {
+    source.chat_template = source.named_chat_templates.front().second;
   }
   return source;
 }

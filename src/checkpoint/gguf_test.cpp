@@ -31,6 +31,11 @@ void open(const std::string& bytes) {
   place_tensors(header, bytes.size());
 }
 
+TokenizerSource tokenizer_of(const std::string& bytes) {
+  const GgufHeader header = parse_gguf(view(bytes), "f.gguf");
+  return gguf_tokenizer(header, gguf_config(header));
+}
+
 Error refusal(const std::string& bytes) {
   try {
     open(bytes);
@@ -253,6 +258,40 @@ TEST(GgufConfig, RefusesBadFacts) {
   EXPECT_EQ(refusal(nothing.bytes()).field("field"), "general.architecture");
   nothing.text("general.architecture", "llama");
   EXPECT_EQ(refusal(nothing.bytes()).field("field"), "llama.embedding_length");
+}
+
+// The usual template has a key of its own; others are listed by name, each under its own key.
+TEST(Gguf, NamedChatTemplates) {
+  using Named = std::vector<std::pair<std::string, std::string>>;
+  GgufWriter both = tiny_llama();
+  both.text("tokenizer.chat_template", "D")
+      .texts("tokenizer.chat_templates", {"tool_use", "rag", "missing"})
+      .text("tokenizer.chat_template.rag", "R")
+      .text("tokenizer.chat_template.tool_use", "T")
+      .text("tokenizer.chat_template.unlisted", "U");
+  TokenizerSource source = tokenizer_of(add_tiny_tensors(both).bytes());
+  EXPECT_EQ(source.chat_template, "D");
+  EXPECT_EQ(source.named_chat_templates, (Named{{"tool_use", "T"}, {"rag", "R"}}));
+
+  GgufWriter named = tiny_llama();
+  named.texts("tokenizer.chat_templates", {"tool_use", "default"})
+      .text("tokenizer.chat_template.tool_use", "T")
+      .text("tokenizer.chat_template.default", "D");
+  source = tokenizer_of(add_tiny_tensors(named).bytes());
+  EXPECT_EQ(source.chat_template, "D");
+  EXPECT_EQ(source.named_chat_templates, (Named{{"tool_use", "T"}}));
+
+  GgufWriter first = tiny_llama();
+  first.texts("tokenizer.chat_templates", {"tool_use"})
+      .text("tokenizer.chat_template.tool_use", "T");
+  EXPECT_EQ(tokenizer_of(add_tiny_tensors(first).bytes()).chat_template, "T");
+
+  GgufWriter none = tiny_llama();
+  EXPECT_EQ(tokenizer_of(add_tiny_tensors(none).bytes()).chat_template, "");
+
+  GgufWriter bad = tiny_llama();
+  bad.texts("tokenizer.chat_templates", {"a"}).u32("tokenizer.chat_template.a", 1);
+  EXPECT_EQ(refusal(add_tiny_tensors(bad).bytes()).id(), errors::kConfigFieldInvalid);
 }
 
 }  // namespace

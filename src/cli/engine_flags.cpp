@@ -52,7 +52,7 @@ void add_model(Flags flags, Options* o) {
 
 void add_chat_template(Flags flags, Options* o) {
   flags.text("--chat-template", &o->engine.chat_template,
-             "Chat template in place of the model's: a .jinja file, or chatml, llama-2",
+             "Chat template in place of the model's: a .jinja file, SGLang's .json, or chatml, llama-2",
              "FILE|NAME");
 }
 

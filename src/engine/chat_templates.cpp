@@ -10,17 +10,19 @@
 #include "base/errors/engine.h"
 #include "base/log.h"
 #include "checkpoint/mapped_file.h"
+#include "engine/conversation_file.h"
 #include "quern/output_parsers.h"
 #include "text/tokenizer.h"
 
 namespace quern::engine {
 namespace {
 
-std::string template_asked_for(const std::string& asked) {
-  if (const auto builtin = text::builtin_template(asked)) return std::string(*builtin);
+ConversationFile template_asked_for(const std::string& asked) {
+  if (const auto builtin = text::builtin_template(asked)) return {std::string(*builtin), {}};
   if (asked.ends_with(".jinja") && checkpoint::is_file(asked)) {
-    return checkpoint::read_text_file(asked);
+    return {checkpoint::read_text_file(asked), {}};
   }
+  if (asked.ends_with(".json") && checkpoint::is_file(asked)) return read_conversation_file(asked);
   throw Error(errors::kChatTemplateUnknown,
               {{"value", asked},
                {"names", fmt::format("{}", fmt::join(text::builtin_template_names(), ", "))},
@@ -37,7 +39,9 @@ std::unique_ptr<text::ChatTemplate> open_chat_template(
     source.eos_token = tokenizer->eos_token;
   }
   if (!asked.empty()) {
-    source.templates.emplace_back("default", template_asked_for(asked));
+    ConversationFile file = template_asked_for(asked);
+    source.templates.emplace_back("default", std::move(file.jinja));
+    source.stop = std::move(file.stop);
     return std::make_unique<text::ChatTemplate>(source);
   }
   if (tokenizer != nullptr && !tokenizer->chat_template.empty()) {
@@ -65,7 +69,7 @@ std::string tool_call_format(const std::string& asked, const std::string& asked_
                  {"param", "--tool-call-parser"}});
   }
   if (!asked_template.empty()) {
-    return std::string(tool_call_format_of_template(template_asked_for(asked_template)));
+    return std::string(tool_call_format_of_template(template_asked_for(asked_template).jinja));
   }
   // The template for requests with tools says more than the usual one.
   for (const auto& [name, source] : tokenizer.named_chat_templates) {

@@ -12,11 +12,11 @@
 
 namespace quern::engine {
 
-// `asked` is what --chat-template says: a file ending in .jinja, or the name of a built-in
-// template;
-// "": the model's own. `tokenizer` may be null, where there is no model. A template of the model
-// that cannot be compiled is logged, and thrown by each rendering; one that was asked for is thrown
-// here. Throws: kChatTemplateUnknown, kChatTemplateUnsupported, kCheckpointFileUnreadable.
+// `asked` is what --chat-template says: a file ending in .jinja, SGLang's conversation in one
+// ending in .json, or the name of a built-in template; "": the model's own. `tokenizer` may be
+// null, where there is no model. A template of the model that cannot be compiled is logged, and
+// thrown by each rendering; one that was asked for is thrown here. Throws: kChatTemplateUnknown,
+// kChatTemplateUnsupported, and as read_conversation_file.
 std::unique_ptr<text::ChatTemplate> open_chat_template(
     const std::string& asked, const checkpoint::TokenizerSource* tokenizer);
 

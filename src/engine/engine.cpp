@@ -63,6 +63,7 @@ struct Command {
   LogprobOptions logprobs;
   std::string cache_space;
   std::int64_t priority = 0;
+  std::optional<OutputStream> output;
   std::span<const std::int32_t> shown;  // control tokens that its text needs
   EventSink sink;
 };
@@ -115,7 +116,12 @@ class EngineImpl final : public Engine {
     command.logprobs = request.logprobs;
     command.cache_space = request.cache_space;
     command.priority = request.priority;
-    if (request.messages) command.shown = loaded_.formats->shown(!request.chat.tools.empty());
+    if (request.messages) {
+      command.shown = loaded_.formats->shown(!request.chat.tools.empty());
+      const std::vector<std::string>& stop = loaded_.chat_template->stop();
+      command.sampling.stop.insert(command.sampling.stop.end(), stop.begin(), stop.end());
+    }
+    command.output.emplace(command.sampling);
     command.sink = std::move(sink);
     const std::lock_guard lock(mutex_);
     if (draining_ || stopping_) throw Error(errors::kEngineStopping);
@@ -389,13 +395,14 @@ class EngineImpl final : public Engine {
     const std::int64_t room = loaded_.info.context_length - length;
     const std::int64_t asked = command.sampling.max_tokens;
     const std::uint64_t seed = command.sampling.seed.value_or(seed_ + command.id);
-    OutputStream output(command.sampling.stop);
     const auto writes = [&](std::int32_t token) {
       return !loaded_.tokenizer->bytes(token).empty();
     };
     LogitEdits edits(command.sampling, command.tokens, loaded_.config.eos_token_ids);
     const std::int64_t from = command.logprobs.prompt_from;
     text::DecodeOptions decoding;
+    decoding.skip_special_tokens = command.sampling.skip_special_tokens;
+    decoding.spaces_between_special_tokens = command.sampling.spaces_between_special_tokens;
     decoding.shown = command.shown;
     decoding.begins = std::none_of(command.tokens.rbegin(), command.tokens.rend(), writes);
     const ReasoningStart start = loaded_.formats->start(command.tokens);
@@ -408,7 +415,7 @@ class EngineImpl final : public Engine {
                     Active{.sampling = std::move(command.sampling),
                            .sink = std::move(command.sink),
                            .detokenizer = text::Detokenizer(*loaded_.tokenizer, decoding),
-                           .output = std::move(output),
+                           .output = std::move(command.output.value()),
                            .edits = std::move(edits),
                            .logprobs = std::move(command.logprobs),
                            .reasoning_start = start,
@@ -490,14 +497,15 @@ class EngineImpl final : public Engine {
       event.logprobs.push_back(logprobs_.read(logits_row, *token, request.logprobs));
     }
     request.edits.note(*token);
-    if (!ends) {
+    if (!ends || request.sampling.no_stop_trim) {
       const std::string text = request.detokenizer.push(*token);
       if (request.thinking) request.thinking->take(text);
       event.text = request.output.push(text);
     }
     if (ends || request.output.stopped()) {
       finish(id, FinishReason::kStop, std::move(event));
-    } else if (request.completion_tokens >= request.max_tokens) {
+    } else if (request.completion_tokens >= request.max_tokens ||
+               !request.output.too_costly().empty()) {
       finish(id, FinishReason::kLength, std::move(event));
     } else {
       scheduler_.append(id, *token);
@@ -531,17 +539,26 @@ class EngineImpl final : public Engine {
     // The held text may end in a stop string that only the last bytes completed.
     event.finish_reason =
         reason == FinishReason::kLength && request.output.stopped() ? FinishReason::kStop : reason;
+    if (const std::string& regex = request.output.too_costly();
+        !regex.empty() && reason != FinishReason::kCancelled && reason != FinishReason::kError) {
+      reason = event.finish_reason = FinishReason::kError;
+      tell(Error(errors::kStopRegexTooCostly, {{"pattern", regex}}), &event);
+    }
     if (reason == FinishReason::kCancelled || reason == FinishReason::kError) ++aborted_;
     if (!request.started) --unstarted_;
     scheduler_.remove(id);
     send(request, std::move(event));
   }
 
+  static void tell(const Error& error, TokenEvent* event) {
+    event->error_id = error.entry().id;
+    event->error_message = error.message();
+    event->error_http_status = error.entry().http_status;
+  }
+
   void fail(RequestId id, const Error& error) {
     TokenEvent event;
-    event.error_id = error.entry().id;
-    event.error_message = error.message();
-    event.error_http_status = error.entry().http_status;
+    tell(error, &event);
     finish(id, FinishReason::kError, std::move(event));
   }
 

@@ -29,12 +29,10 @@ constexpr UnservedField kUnserved[] = {
 
 constexpr UnservedField kUnservedSampling[] = {
     {"n", Harmless::kOne, "an n of 1"},
-    {"stop_regex", Harmless::kEmpty, "plain stop strings"},
     {"json_schema", Harmless::kEmpty, "requests without a grammar"},
     {"regex", Harmless::kEmpty, "requests without a grammar"},
     {"ebnf", Harmless::kEmpty, "requests without a grammar"},
     {"structural_tag", Harmless::kEmpty, "requests without a grammar"},
-    {"no_stop_trim", Harmless::kFalse, "no_stop_trim false"},
     {"custom_params", Harmless::kEmpty, "the usual sampling"},
 };
 

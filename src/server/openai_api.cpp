@@ -35,8 +35,6 @@ constexpr UnservedField kUnserved[] = {
     {"regex", Harmless::kEmpty, "requests without a grammar"},
     {"ebnf", Harmless::kEmpty, "requests without a grammar"},
     {"json_schema", Harmless::kEmpty, "requests without a grammar"},
-    {"stop_regex", Harmless::kEmpty, "plain stop strings"},
-    {"no_stop_trim", Harmless::kFalse, "no_stop_trim false"},
     {"input_ids", Harmless::kNothing, "token ids in `prompt` of /v1/completions"},
     {"lora_path", Harmless::kEmpty, "the base model"},
     {"custom_logit_processor", Harmless::kEmpty, "the usual sampling"},
@@ -58,6 +56,13 @@ constexpr UnservedField kUnservedWithPrompt[] = {
 
 enum class Kind { kChat, kCompletion };
 
+// SGLang's: the stop string or regex that ended the text, or the token; null where it was neither.
+JsonOut matched_stop(const TokenEvent& event) {
+  if (event.finish_reason != FinishReason::kStop) return nullptr;
+  if (!event.matched_stop.empty()) return event.matched_stop;
+  return event.token_ids.empty() ? JsonOut(nullptr) : JsonOut(event.token_ids.back());
+}
+
 class OpenAiGeneration : public Generation {
  public:
   OpenAiGeneration(Kind kind, const EngineInfo& info)
@@ -72,6 +77,7 @@ class OpenAiGeneration : public Generation {
     state.completion_tokens = event.completion_tokens;
     state.cached_tokens = event.cached_tokens;
     state.reason = event.finish_reason;
+    state.matched_stop = matched_stop(event);
     const std::string text = echo_of(state, event) + event.text;
     JsonOut logprobs = logprobs_of(&state, event);
     std::vector<JsonOut> deltas;
@@ -127,6 +133,7 @@ class OpenAiGeneration : public Generation {
       }
       choice["logprobs"] = std::move(choices_[i].logprobs);
       choice["finish_reason"] = choices_[i].finish_word();
+      choice["matched_stop"] = choices_[i].matched_stop;
       list.push_back(std::move(choice));
     }
     answer["choices"] = std::move(list);
@@ -167,6 +174,7 @@ class OpenAiGeneration : public Generation {
     std::string text;                  // of a completion
     std::optional<ChatOutput> output;  // of a chat
     FinishReason reason = FinishReason::kNone;
+    JsonOut matched_stop;
     std::int64_t prompt_tokens = 0, completion_tokens = 0, cached_tokens = 0;
 
     std::string_view finish_word() const {
@@ -228,6 +236,7 @@ class OpenAiGeneration : public Generation {
     choice["logprobs"] = std::move(told);
     choice["finish_reason"] =
         reason == FinishReason::kNone ? JsonOut(nullptr) : JsonOut(choices_[index].finish_word());
+    choice["matched_stop"] = choices_[index].matched_stop;
     JsonOut chunk = head(true);
     chunk["choices"] = JsonOut::array({std::move(choice)});
     if (include_usage) chunk["usage"] = nullptr;

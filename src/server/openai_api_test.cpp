@@ -54,7 +54,7 @@ TEST_F(OpenAiApi, AnswersAChat) {
   EXPECT_EQ(json["model"], "m");
   EXPECT_GT(json["created"], 1'600'000'000);
   EXPECT_EQ(json["choices"], Parsed::parse(R"([{"index":0,"message":{"role":"assistant",
-      "content":"hell"},"logprobs":null,"finish_reason":"length"}])"));
+      "content":"hell"},"logprobs":null,"finish_reason":"length","matched_stop":null}])"));
   EXPECT_EQ(json["usage"],
             Parsed::parse(R"({"prompt_tokens":5,"completion_tokens":4,"total_tokens":9,
                               "prompt_tokens_details":{"cached_tokens":2}})"));
@@ -67,12 +67,14 @@ TEST_F(OpenAiApi, StreamsAChat) {
   ASSERT_EQ(list.size(), 6u);
   EXPECT_EQ(list[0]["object"], "chat.completion.chunk");
   EXPECT_EQ(list[0]["choices"], Parsed::parse(R"([{"index":0,"delta":{"role":"assistant",
-      "content":""},"logprobs":null,"finish_reason":null}])"));
+      "content":""},"logprobs":null,"finish_reason":null,"matched_stop":null}])"));
   std::string text;
   for (size_t i = 1; i < 5; ++i) text += list[i]["choices"][0]["delta"]["content"];
   EXPECT_EQ(text, "hell");
-  EXPECT_EQ(list[5]["choices"],
-            Parsed::parse(R"([{"index":0,"delta":{},"logprobs":null,"finish_reason":"length"}])"));
+  EXPECT_EQ(
+      list[5]["choices"],
+      Parsed::parse(
+          R"([{"index":0,"delta":{},"logprobs":null,"finish_reason":"length","matched_stop":null}])"));
   for (const Parsed& chunk : list) {
     EXPECT_EQ(chunk["id"], list[0]["id"]);
     EXPECT_FALSE(chunk.contains("usage"));

@@ -14,30 +14,30 @@ constexpr double kMaxTemperature = 100.0;
 constexpr double kMaxBias = 100.0;
 constexpr double kGreedyTemperature = 1e-6;  // below, logits / temperature may overflow
 
-std::vector<std::string> read_stop(const Fields& fields) {
-  const Json* value = fields.find("stop");
+// A text or several.
+std::vector<std::string> read_texts(const Fields& fields, const char* name, size_t most_bytes) {
+  const Json* value = fields.find(name);
   if (!value) return {};
-  std::vector<std::string> stop;
+  std::vector<std::string> texts;
   if (value->is_string()) {
-    stop.push_back(value->get<std::string>());
+    texts.push_back(value->get<std::string>());
   } else if (value->is_array()) {
     if (value->size() > kMaxStopStrings) {
-      fields.out_of_range("stop", fmt::format("at most {} strings", kMaxStopStrings), *value);
+      fields.out_of_range(name, fmt::format("at most {} strings", kMaxStopStrings), *value);
     }
     for (const Json& text : *value) {
-      if (!text.is_string()) fields.wrong_type("stop", "a string or an array of strings", text);
-      stop.push_back(text.get<std::string>());
+      if (!text.is_string()) fields.wrong_type(name, "a string or an array of strings", text);
+      texts.push_back(text.get<std::string>());
     }
   } else {
-    fields.wrong_type("stop", "a string or an array of strings", *value);
+    fields.wrong_type(name, "a string or an array of strings", *value);
   }
-  for (const std::string& text : stop) {
-    if (text.empty() || text.size() > kMaxStopStringBytes) {
-      fields.out_of_range("stop", fmt::format("strings of 1 to {} bytes", kMaxStopStringBytes),
-                          *value);
+  for (const std::string& text : texts) {
+    if (text.empty() || text.size() > most_bytes) {
+      fields.out_of_range(name, fmt::format("strings of 1 to {} bytes", most_bytes), *value);
     }
   }
-  return stop;
+  return texts;
 }
 
 bool asks_for_nothing(const Json& value, Harmless harmless) {
@@ -85,7 +85,8 @@ SamplingParams read_sampling(const Fields& fields, const SamplingParams& default
     sampling.temperature = 0.0;
     sampling.top_p = 1.0;
   }
-  sampling.stop = read_stop(fields);
+  sampling.stop = read_texts(fields, "stop", kMaxStopStringBytes);
+  sampling.stop_regex = read_texts(fields, "stop_regex", kMaxStopRegexBytes);
   if (const Json* ids = fields.find("stop_token_ids")) {
     if (ids->size() > kMaxStopTokens) {
       fields.out_of_range("stop_token_ids", fmt::format("at most {} ids", kMaxStopTokens), *ids);
@@ -93,6 +94,10 @@ SamplingParams read_sampling(const Fields& fields, const SamplingParams& default
     sampling.stop_token_ids = token_ids(*ids, fields.param("stop_token_ids"));
   }
   sampling.ignore_eos = fields.boolean("ignore_eos").value_or(false);
+  sampling.no_stop_trim = fields.boolean("no_stop_trim").value_or(false);
+  sampling.skip_special_tokens = fields.boolean("skip_special_tokens").value_or(true);
+  sampling.spaces_between_special_tokens =
+      fields.boolean("spaces_between_special_tokens").value_or(true);
   return sampling;
 }
 

@@ -14,11 +14,13 @@ namespace quern::server {
 
 inline constexpr size_t kMaxStopStrings = 16;
 inline constexpr size_t kMaxStopStringBytes = 4096;
+inline constexpr size_t kMaxStopRegexBytes = 1024;
 inline constexpr size_t kMaxStopTokens = 1024;
 
 // Reads temperature, top_p, top_k and min_p, which the model has defaults for, and stop,
-// stop_token_ids and ignore_eos. A temperature below 1e-6 and a top_p of 0 are greedy.
-// Throws: kWrongFieldType, kFieldOutOfRange.
+// stop_regex, stop_token_ids, ignore_eos, no_stop_trim, skip_special_tokens and
+// spaces_between_special_tokens. A temperature below 1e-6 and a top_p of 0 are greedy. Throws:
+// kWrongFieldType, kFieldOutOfRange.
 SamplingParams read_sampling(const Fields& fields, const SamplingParams& defaults);
 
 // add_special_tokens: absent, the tokenizer's own tokens are put around a prompt; true, control

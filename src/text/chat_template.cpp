@@ -200,7 +200,7 @@ std::tm local_now() {
 }  // namespace
 
 ChatTemplate::ChatTemplate(const ChatTemplateSource& source)
-    : bos_token_(source.bos_token), eos_token_(source.eos_token) {
+    : bos_token_(source.bos_token), eos_token_(source.eos_token), stop_(source.stop) {
   for (const auto& [name, text] : source.templates) {
     templates_.emplace_back(name, std::make_unique<const jinja::Template>(text));
   }

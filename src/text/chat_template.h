@@ -19,6 +19,7 @@ struct ChatTemplateSource {
   // By name; "default" counts, else the first. "tool_use" is taken for requests with tools.
   std::vector<std::pair<std::string, std::string>> templates;
   std::optional<std::string> bos_token, eos_token;  // what a template prints under these names
+  std::vector<std::string> stop{};                  // stop strings of every chat
 };
 
 class ChatTemplate {
@@ -29,6 +30,7 @@ class ChatTemplate {
   explicit ChatTemplate(Error fault) : fault_(std::move(fault)) {}
 
   bool usable() const { return !templates_.empty(); }
+  const std::vector<std::string>& stop() const { return stop_; }
 
   // Text of the template comes back as trusted pieces, text of the request (names of roles apart)
   // as untrusted ones, so that control tokens come from the template alone. Members of messages
@@ -47,6 +49,7 @@ class ChatTemplate {
 
   std::vector<std::pair<std::string, std::unique_ptr<const jinja::Template>>> templates_;
   std::optional<std::string> bos_token_, eos_token_;
+  std::vector<std::string> stop_;
   std::optional<Error> fault_;
 };
 

@@ -15,13 +15,18 @@ Detokenizer::Detokenizer(const Tokenizer& tokenizer, DecodeOptions options)
       strip_begin_(options.begins ? rules_.strip_begin : 0) {}
 
 std::string Detokenizer::push(std::int32_t id) {
-  if (options_.skip_special_tokens && tokenizer_->is_control(id) &&
+  const bool control = tokenizer_->is_control(id);
+  if (options_.skip_special_tokens && control &&
       !std::binary_search(options_.shown.begin(), options_.shown.end(), id)) {
     return {};
   }
   const TokenText text = tokenizer_->text(id);
   if (!text.exists) return {};
-  const std::string_view bytes = first_ ? text.first : text.inside;
+  std::string_view bytes = first_ ? text.first : text.inside;
+  if (control && after_control_ && !options_.spaces_between_special_tokens) {
+    bytes.remove_prefix(std::min(bytes.find_first_not_of(' '), bytes.size()));
+  }
+  after_control_ = control;
   if (!rules_.begins_until_text || !bytes.empty()) first_ = false;
   return strip(decoder_.push(bytes));
 }

@@ -27,6 +27,7 @@ class Detokenizer {
   DecodeOptions options_;
   DecodeRules rules_;
   Utf8Decoder decoder_;
+  bool after_control_ = false;
   bool first_;                // the next token is the first of the text
   std::int32_t strip_begin_;  // how many characters may still be taken off the beginning
   std::string held_;          // characters that are taken off if the text ends here

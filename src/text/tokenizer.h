@@ -35,6 +35,8 @@ struct DecodeRules {
 struct DecodeOptions {
   bool skip_special_tokens = true;  // control tokens write nothing
   std::span<const std::int32_t> shown{};  // … but these, ordered; must outlive the decoding
+  // Else a control token behind another writes no blanks before it.
+  bool spaces_between_special_tokens = true;
   bool begins = true;  // the ids begin a text; false: they go on with one, as an answer does
 };
 

@@ -1,5 +1,7 @@
 """Chat templates over HTTP and on the command line: other forms than ChatML, tools, faults."""
 import json
+import os
+import pathlib
 import subprocess
 
 import pytest
@@ -52,6 +54,43 @@ def test_a_template_that_is_not_chatml_is_served(start, turns):
     assert found[:len(shown) + 3] == [*text_ids(shown.replace("{", "[{", 1) + "]"), IM_END]
     reply = server.post("/v1/chat/completions", {"messages": chat, "tools": tools, "max_tokens": 3})
     assert reply.status_code == 200, reply.text
+
+
+def test_the_openai_client_chats_by_such_a_template(start, turns):
+    server = start(turns)
+    ask_for = dict(model="m", messages=[{"role": "system", "content": "s"}, USER], max_tokens=12,
+                   temperature=1, seed=3, extra_body={"ignore_eos": True, "chat_template_kwargs": {"style": "!"}})
+    answer = server.client().chat.completions.create(**ask_for)
+    prompt = [*text_ids("[system] s"), IM_END, *text_ids("[user] hi"), IM_END, *text_ids("[assistant!] ")]
+    assert answer.usage.prompt_tokens == len(prompt) and answer.usage.completion_tokens == 12
+    by_ids = server.client().completions.create(model="m", prompt=prompt, max_tokens=12, temperature=1, seed=3,
+                                                extra_body={"ignore_eos": True})
+    assert answer.choices[0].message.content == by_ids.choices[0].text
+    chunks = server.client().chat.completions.create(**ask_for, stream=True)
+    assert "".join(c.choices[0].delta.content or "" for c in chunks) == by_ids.choices[0].text
+    # The next turn begins with the answer that was given.
+    said = {"role": "assistant", "content": "yes"}
+    longer = server.client().chat.completions.create(**{**ask_for, "messages": [*ask_for["messages"], said, USER]})
+    assert longer.usage.prompt_tokens == len(prompt) + len("[assistant] yes[user] hi") + 2
+
+
+# Real ones, none of them ChatML, each with what it makes of a turn of the user.
+REAL = {"llama-3": "<|start_header_id|>user<|end_header_id|>\n\nhi<|eot_id|>",
+        "gemma-2": "<start_of_turn>user\nhi<end_of_turn>\n", "mistral-v3": "<s>[INST]hi[/INST]",
+        "phi-3.5": "<|user|>\nhi<|end|>\n", "zephyr": "<|user|>\nhi<|im_end|>"}
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_real_templates_chat(start, work, name):
+    folder = pathlib.Path(os.environ.get("QUERN_SHARED", "/nonexistent")) / "fixtures/chat-templates"
+    if not folder.is_dir():
+        pytest.skip(f"no QUERN_SHARED folder: the template of {name} was not served")
+    server = start(with_template(work, name, (folder / f"{name}.jinja").read_text()))
+    ids = ids_of(server, messages=[USER])
+    text = server.post("/detokenize", {"tokens": ids, "skip_special_tokens": False}).json()["text"]
+    assert REAL[name] in text, text
+    answer = server.client().chat.completions.create(model="m", messages=[USER], max_tokens=4)
+    assert answer.usage.prompt_tokens == len(ids) and answer.usage.completion_tokens > 0
 
 
 def test_control_tokens_come_from_the_template_alone(start, turns):
@@ -142,3 +181,19 @@ def test_what_the_flag_names_must_be_a_template(work, turns):
                          (str(broken), "line 1")):
         found = run("serve", "--model", str(turns), "--port", "0", "--chat-template", value)
         assert found.returncode == 1 and words in found.stderr, found.stderr
+
+
+def test_a_conversation_template_of_sglang_s_is_served(start, work, turns):
+    file = work / "conversation.json"
+    file.write_text(json.dumps({"name": "n", "system": "<|im_start|>system", "user": "<|im_start|>user",
+                                "assistant": "<|im_start|>assistant", "sep_style": "CHATML", "sep": "<|im_end|>",
+                                "stop_str": [chr(97 + i) for i in range(26)]}))
+    server = start(turns, "--chat-template", str(file))
+    assert ids_of(server, messages=[USER])[-10 - 1:] == [2, *text_ids("assistant\n")]
+    for seed in range(8):  # any letter ends an answer
+        choice = server.post("/v1/chat/completions", {"messages": [USER], "max_tokens": 100, "temperature": 2,
+                                                      "seed": seed, "ignore_eos": True}).json()["choices"][0]
+        assert not any("a" <= letter <= "z" for letter in choice["message"]["content"])
+    file.write_text(json.dumps({"sep_style": "LLAMA2"}))
+    found = run("serve", "--model", str(turns), "--port", "0", "--chat-template", str(file))
+    assert found.returncode == 1 and "sep_style" in found.stderr.splitlines()[0]

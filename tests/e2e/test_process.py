@@ -52,16 +52,37 @@ def test_sigterm_finishes_the_running_stream(start, endless_model):
         socket.create_connection(("127.0.0.1", server.port), timeout=2)
 
 
-def test_sigterm_bounds_the_time_that_requests_get(start, endless_model):
-    server = start(endless_model, "--drain-timeout", "1")
-    body = json.dumps(complete(max_tokens=150_000, ignore_eos=True, stream=True)).encode()
-    connection = server.raw("/v1/completions", body)
-    connection.recv(4096)
-    server.process.send_signal(signal.SIGTERM)
-    received = b""
-    while part := connection.recv(1 << 16):
-        received += part
-    assert b'data: {"error":' in received
+@pytest.fixture(scope="module")
+def mute_model(work):
+    """Nearly all its tokens are control tokens, which write nothing: a stream that runs is silent,
+    so that a reader which gets little time has nothing to catch up with."""
+    path = work / "mute.gguf"
+    kinds = [3] * len(makers.V)
+    for token in ("\u0120", "t", "\u0120t"):
+        kinds[makers.V.index(token)] = 1
+    makers.tiny_gguf(str(path), kvo={
+        "llama.context_length": makers.kv("llama.context_length", makers.U32, 200_000),
+        "tokenizer.ggml.token_type": makers.kv("tokenizer.ggml.token_type", makers.ARR, kinds, makers.I32)})
+    return path
+
+
+def test_sigterm_bounds_the_time_that_requests_get(start, mute_model):
+    server = start(mute_model, "--drain-timeout", "1")
+    body = {"messages": [{"role": "user", "content": "t"}], "max_tokens": 150_000, "ignore_eos": True}
+    with server.raw("/v1/chat/completions", json.dumps(body).encode()) as whole, \
+            server.raw("/v1/chat/completions", json.dumps({**body, "stream": True}).encode()) as stream:
+        received = stream.recv(4096)
+        while server.info()["running"] < 2:
+            time.sleep(0.01)
+        server.process.send_signal(signal.SIGTERM)
+        while part := stream.recv(1 << 16):
+            received += part
+        assert received.startswith(b"HTTP/1.1 200") and b'data: {"error":' in received
+        assert b"request_cancelled" in received
+        answer = b""
+        while part := whole.recv(1 << 16):
+            answer += part
+        assert answer.startswith(b"HTTP/1.1 503") and b"request_cancelled" in answer
     assert server.process.wait(30) == 0
 
 
