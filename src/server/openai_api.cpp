@@ -236,7 +236,8 @@ class OpenAiGeneration : public Generation {
     choice["logprobs"] = std::move(told);
     choice["finish_reason"] =
         reason == FinishReason::kNone ? JsonOut(nullptr) : JsonOut(choices_[index].finish_word());
-    choice["matched_stop"] = choices_[index].matched_stop;
+    choice["matched_stop"] =
+        reason == FinishReason::kNone ? JsonOut(nullptr) : choices_[index].matched_stop;
     JsonOut chunk = head(true);
     chunk["choices"] = JsonOut::array({std::move(choice)});
     if (include_usage) chunk["usage"] = nullptr;

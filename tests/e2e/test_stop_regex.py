@@ -127,7 +127,7 @@ def test_a_regex_that_backtracks_without_end_hurts_nobody_else(tiny):
     """Nested repetition over everything; the neighbour's text stays what it is."""
     neighbour = complete(prompt="clean", temperature=0, max_tokens=200, ignore_eos=True)
     alone = ask(tiny, neighbour, True)
-    hostile = complete(temperature=1, seed=1, max_tokens=400, ignore_eos=True, stop_regex=r"(?s)((.+)+)+\x{10FFFF}")
+    hostile = complete(temperature=1, seed=1, max_tokens=400, ignore_eos=True, stop_regex="(?s)((.+)+)+\U0010ffff")
     beside = at_once([lambda: ask(tiny, neighbour, True)] +
                      [lambda: tiny.post("/v1/completions", hostile)] * 4)
     assert beside[0] == alone
