@@ -20,6 +20,7 @@
 #include "engine/logit_edits.h"
 #include "engine/logprobs.h"
 #include "engine/output_stream.h"
+#include "engine/prompt_ids.h"
 #include "engine/sampler.h"
 #include "engine/scheduling.h"
 #include "engine/startup.h"
@@ -193,41 +194,15 @@ class EngineImpl final : public Engine {
   }
 
   std::vector<std::int32_t> tokenize(const Request& request) const override {
-    const int forms =
-        (request.prompt ? 1 : 0) + (request.token_ids ? 1 : 0) + (request.messages ? 1 : 0);
-    if (forms != 1) throw Error(errors::kRequestFormInvalid, {{"count", forms}});
-    if (request.token_ids) {
-      check_ids(*request.token_ids);
-      return *request.token_ids;
-    }
-    const bool trusted = request.parse_special_tokens || allow_special_tokens_;
-    std::vector<PromptPiece> pieces;
-    if (request.prompt) {
-      pieces.push_back({*request.prompt, trusted});
-    } else {
-      pieces = loaded_.chat_template->render(*request.messages, request.chat);
-      for (PromptPiece& piece : pieces) piece.trusted = piece.trusted || trusted;
-    }
-    return loaded_.tokenizer->encode(pieces, {.add_special_tokens = request.add_special_tokens});
+    return prompt_ids(loaded_, request, allow_special_tokens_);
   }
 
   std::string detokenize(const std::vector<std::int32_t>& ids,
                          bool skip_special_tokens) const override {
-    check_ids(ids);
-    text::DecodeOptions options;
-    options.skip_special_tokens = skip_special_tokens;
-    return text::decode(*loaded_.tokenizer, ids, options);
+    return text_of_ids(loaded_, ids, skip_special_tokens);
   }
 
  private:
-  void check_ids(const std::vector<std::int32_t>& ids) const {
-    for (size_t i = 0; i < ids.size(); ++i) {
-      if (ids[i] >= 0 && ids[i] < loaded_.info.vocab) continue;
-      throw Error(errors::kTokenIdOutOfRange,
-                  {{"id", ids[i]}, {"position", i}, {"last", loaded_.info.vocab - 1}});
-    }
-  }
-
   void check_length(std::int64_t tokens) const {
     if (tokens >= loaded_.info.context_length) {
       throw Error(errors::kContextLengthExceeded,
