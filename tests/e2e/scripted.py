@@ -19,7 +19,9 @@ def scripted_gguf(path, pieces, template=TEMPLATE, control=(), start="<s>"):
     own_start = [] if start == "<s>" else [start]
     assert len({*own_start, *pieces}) == len(own_start) + len(pieces) < makers.D - 1
     pieces = [*own_start, *pieces]
-    words = [*makers.V, *pieces]
+    # Letters beyond ASCII stand as in real vocabularies, one for each byte.
+    written = [piece if piece.isascii() else "".join(makers.V[4 + byte] for byte in piece.encode()) for piece in pieces]
+    words = [*makers.V, *written]
     types = [3] * 4 + [1] * (len(makers.V) - 4) + [CONTROL if piece in control else PLAIN for piece in pieces]
     size, width = len(words), makers.D
     chain = [*([] if own_start else [FIRST]), *range(len(makers.V), size), END]

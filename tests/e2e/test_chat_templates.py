@@ -143,7 +143,7 @@ def test_arguments_that_are_no_object_are_refused(argued, arguments):
 
 
 def test_a_template_without_end_is_stopped(start, work):
-    server = start(with_template(work, "endless", "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"))
+    server = start(with_template(work, "without_end", "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"))
     found = error(server.post("/v1/chat/completions", {"messages": [USER]}), 400)
     assert found["code"] == "chat_template_limit" and "line 1" in found["message"]
 
