@@ -20,6 +20,7 @@
 #include "base/errors/server.h"
 #include "base/log.h"
 #include "server/catalog_pages.h"
+#include "server/control_api.h"
 #include "server/error_pages.h"
 #include "server/exchange.h"
 #include "server/http_wire.h"
@@ -43,6 +44,7 @@ using Parser = http::request_parser<http::string_body>;
 
 constexpr size_t kReadBytes = 16 << 10;
 constexpr std::chrono::seconds kLingerTime{2};
+constexpr std::chrono::milliseconds kFlushPoll{20};
 
 std::unique_ptr<Generation> read_generation(const Route& route, const HttpRequest& request,
                                             const EngineInfo& info) {
@@ -173,6 +175,9 @@ class Connection : public OpenConnection, public std::enable_shared_from_this<Co
     request.body = std::move(parser.get().body());
     if (route->generates()) {
       co_await generate(*route, request, parser.get().version() >= 11);
+    } else if (route->action == Action::kFlushCache) {
+      Reply reply = co_await flush(request);
+      co_await answer(request, std::move(reply));
     } else {
       Reply reply = co_await make_page(*route, request);
       co_await answer(request, std::move(reply));
@@ -225,6 +230,7 @@ class Connection : public OpenConnection, public std::enable_shared_from_this<Co
       try {
         if (route.is_catalog()) return catalog_reply(route, request);
         if (route.action == Action::kMetrics) return metrics_reply();
+        if (route.is_control()) return control_reply(route, request, *engine);
         return page(route, request, *engine, facts);
       } catch (...) {
         return error_reply(current_error());
@@ -232,6 +238,34 @@ class Connection : public OpenConnection, public std::enable_shared_from_this<Co
     };
     if (!route.takes_body()) co_return make();
     co_return co_await on_worker(std::move(make));
+  }
+
+  Reply control_reply(const Route& route, const HttpRequest& request, Engine& engine) {
+    if (route.action == Action::kAbortRequest) return abort_reply(request.body, core_.requests);
+    if (route.action == Action::kContinueGeneration) return continue_reply(engine);
+    return pause_reply(request.body, core_.requests, engine);
+  }
+
+  // Asks again and again, so that no worker is held up by requests that still run.
+  awaitable<Reply> flush(const HttpRequest& request) {
+    auto deadline = std::chrono::steady_clock::now();
+    std::optional<Reply> refusal;
+    try {
+      deadline += flush_limit(request.query);
+    } catch (...) {
+      refusal = error_reply(current_error());
+    }
+    if (refusal) co_return std::move(*refusal);
+    while (core_.engine != nullptr) {
+      const bool flushed = co_await on_worker(
+          [engine = core_.engine] { return engine->flush_cache(std::chrono::milliseconds(0)); });
+      if (flushed || core_.draining || std::chrono::steady_clock::now() >= deadline) {
+        co_return flush_reply(flushed);
+      }
+      asio::steady_timer pause(stream_.get_executor(), kFlushPoll);
+      co_await pause.async_wait(use_awaitable);
+    }
+    co_return flush_reply(false);
   }
 
   // Runs `work`, which must not throw, on a worker thread. What it refers to must live in the
@@ -262,10 +296,12 @@ class Connection : public OpenConnection, public std::enable_shared_from_this<Co
     watch(exchange);
     std::unique_ptr<Generation> generation;
     size_t choices = 0;
+    std::optional<RequestRegistry::Entry> entry;
     auto begin = [&, &engine = *core_.engine]() -> std::optional<Reply> {
       try {
         generation = read_generation(route, request, engine.info());
         choices = generation->requests.size();
+        entry.emplace(core_.requests, generation->id, exchange);
         exchange->submit(engine, std::move(generation->requests));
         return std::nullopt;
       } catch (...) {
@@ -298,12 +334,12 @@ class Connection : public OpenConnection, public std::enable_shared_from_this<Co
       if (exchange->aborted()) co_return std::nullopt;
       std::optional<TokenEvent> failed;
       for (auto& [choice, event] : exchange->take()) {
-        if (event.finish_reason == FinishReason::kError ||
-            event.finish_reason == FinishReason::kCancelled) {
+        const bool cancelled = event.finish_reason == FinishReason::kCancelled;
+        if (event.finish_reason == FinishReason::kError || (cancelled && !exchange->ended())) {
           failed = std::move(event);
           break;
         }
-        timer->add(choice, event);
+        if (!cancelled) timer->add(choice, event);
         generation->add(choice, event);
         if (event.finish_reason != FinishReason::kNone) --choices;
       }

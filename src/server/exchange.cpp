@@ -45,10 +45,21 @@ void Exchange::submit(Engine& engine, std::vector<Request> requests) {
   }
   // An abort that came while a request was being queued did not know its id.
   if (aborted_) abort();
+  if (ended_) cancel_submitted();
 }
 
 void Exchange::abort() {
   aborted_ = true;
+  cancel_submitted();
+  wake();
+}
+
+void Exchange::end() {
+  ended_ = true;
+  cancel_submitted();
+}
+
+void Exchange::cancel_submitted() {
   std::vector<RequestId> ids;
   Engine* engine = nullptr;
   {
@@ -57,7 +68,6 @@ void Exchange::abort() {
     engine = engine_;
   }
   for (const RequestId id : ids) engine->cancel(id);
-  wake();
 }
 
 asio::awaitable<void> Exchange::wait() {

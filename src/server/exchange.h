@@ -31,6 +31,11 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   void abort();
   bool aborted() const { return aborted_; }
 
+  // Cancels what was submitted or is being submitted; its events still come, the last ones as
+  // kCancelled. Any thread but the engine's.
+  void end();
+  bool ended() const { return ended_; }
+
   // Returns when there are events, or at once after abort(). I/O thread.
   boost::asio::awaitable<void> wait();
   // The events since the last call, each with its choice. I/O thread.
@@ -39,11 +44,12 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
  private:
   void push(size_t choice, const TokenEvent& event);
   void wake();
+  void cancel_submitted();
 
   boost::asio::any_io_executor io_;
   boost::asio::steady_timer signal_;  // never expires; cancelling it wakes the connection
   size_t max_unread_bytes_;
-  std::atomic<bool> aborted_ = false;
+  std::atomic<bool> aborted_ = false, ended_ = false;
 
   std::mutex mutex_;  // guards what follows
   Engine* engine_ = nullptr;

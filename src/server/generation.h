@@ -17,10 +17,12 @@ class Generation {
 
   // One a choice; a choice's number is its place here. Moved out by the driver.
   std::vector<Request> requests;
+  std::string id;  // by which the client knows it
   bool stream = false;
   std::string prompt_param;  // the field that holds the prompt, for errors about it
 
-  // Takes the next event of a choice; never one of kError or kCancelled.
+  // Takes the next event of a choice; never one of kError. One of kCancelled ends it on
+  // somebody's request.
   virtual void add(size_t choice, const TokenEvent& event) = 0;
   // The frames of a stream for what was added since the last call; "" for none.
   virtual std::string frames() = 0;

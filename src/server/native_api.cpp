@@ -38,8 +38,9 @@ constexpr UnservedField kUnservedSampling[] = {
 
 class NativeGeneration : public Generation {
  public:
-  NativeGeneration(std::string id, NativeLogprobs logprobs)
-      : id_(std::move(id)), logprobs_(std::move(logprobs)) {}
+  NativeGeneration(std::string rid, NativeLogprobs logprobs) : logprobs_(std::move(logprobs)) {
+    id = std::move(rid);
+  }
 
   void add(size_t, const TokenEvent& event) override {
     text_ += event.text;
@@ -58,7 +59,7 @@ class NativeGeneration : public Generation {
 
   std::string body() override {
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin_;
-    JsonOut meta = {{"id", id_},
+    JsonOut meta = {{"id", id},
                     {"finish_reason", finish_reason()},
                     {"prompt_tokens", last_.prompt_tokens},
                     {"completion_tokens", last_.completion_tokens},
@@ -71,6 +72,9 @@ class NativeGeneration : public Generation {
  private:
   JsonOut finish_reason() const {
     if (last_.finish_reason == FinishReason::kNone) return nullptr;
+    if (last_.finish_reason == FinishReason::kCancelled) {
+      return {{"type", "abort"}, {"message", "The request was aborted."}};
+    }
     if (last_.finish_reason == FinishReason::kLength) {
       return {{"type", "length"}, {"length", last_.completion_tokens}};
     }
@@ -78,7 +82,6 @@ class NativeGeneration : public Generation {
     return {{"type", "stop"}, {"matched", ids_.empty() ? JsonOut(nullptr) : JsonOut(ids_.back())}};
   }
 
-  std::string id_;
   NativeLogprobs logprobs_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::string text_;

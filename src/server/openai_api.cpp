@@ -68,8 +68,9 @@ class OpenAiGeneration : public Generation {
   OpenAiGeneration(Kind kind, const EngineInfo& info)
       : kind_(kind),
         model_(info.served_model_name),
-        id_(fresh_id(kind == Kind::kChat ? "chatcmpl-" : "cmpl-")),
-        created_(std::time(nullptr)) {}
+        created_(std::time(nullptr)) {
+    id = fresh_id(kind == Kind::kChat ? "chatcmpl-" : "cmpl-");
+  }
 
   void add(size_t choice, const TokenEvent& event) override {
     Choice& state = choices_[choice];
@@ -178,6 +179,7 @@ class OpenAiGeneration : public Generation {
     std::int64_t prompt_tokens = 0, completion_tokens = 0, cached_tokens = 0;
 
     std::string_view finish_word() const {
+      if (reason == FinishReason::kCancelled) return "abort";
       if (output) return output->finish_word(reason);
       return reason == FinishReason::kLength ? "length" : "stop";
     }
@@ -186,7 +188,7 @@ class OpenAiGeneration : public Generation {
   JsonOut head(bool chunk) const {
     const char* object = "text_completion";
     if (kind_ == Kind::kChat) object = chunk ? "chat.completion.chunk" : "chat.completion";
-    return {{"id", id_}, {"object", object}, {"created", created_}, {"model", model_}};
+    return {{"id", id}, {"object", object}, {"created", created_}, {"model", model_}};
   }
 
   // The text of the prompt, once.
@@ -268,7 +270,7 @@ class OpenAiGeneration : public Generation {
   }
 
   Kind kind_;
-  std::string model_, id_;
+  std::string model_;
   std::int64_t created_;
   size_t choices_per_prompt_ = 1;
   std::vector<Choice> choices_;
@@ -351,6 +353,7 @@ std::unique_ptr<Generation> read(Kind kind, std::string_view body, const EngineI
                   chat ? std::span<const UnservedField>(kUnservedWithChat) : kUnservedWithPrompt);
   auto generation = std::make_unique<OpenAiGeneration>(kind, info);
   read_stream(fields, generation.get());
+  generation->id = fields.text("rid").value_or(generation->id);
   const auto count = static_cast<size_t>(fields.integer("n", 1, kMaxChoices).value_or(1));
   generation->echo = !chat && fields.boolean("echo").value_or(false);
   generation->logprobs =

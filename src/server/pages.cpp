@@ -129,11 +129,15 @@ Reply page(const Route& route, const HttpRequest& request, const Engine& engine,
     case Action::kCatalogEntry:
     case Action::kCatalogIndexPage:
     case Action::kCatalogEntryPage:
+    case Action::kFlushCache:
+    case Action::kAbortRequest:
+    case Action::kPauseGeneration:
+    case Action::kContinueGeneration:
     case Action::kChatCompletion:
     case Action::kCompletion:
     case Action::kGenerate: break;
   }
-  CHECK(!route.generates() && !route.is_catalog(), route.path);
+  CHECK(!route.generates() && !route.is_catalog() && !route.is_control(), route.path);
   return {};
 }
 

@@ -22,6 +22,10 @@ enum class Action {
   kDetokenize,
   kParseFunctionCall,
   kSeparateReasoning,
+  kFlushCache,
+  kAbortRequest,
+  kPauseGeneration,
+  kContinueGeneration,
   kChatCompletion,
   kCompletion,
   kGenerate,
@@ -37,6 +41,10 @@ struct Route {
   // Answered without an engine: while the model is loaded, and where there is none.
   bool is_catalog() const {
     return action >= Action::kCatalogList && action <= Action::kCatalogEntryPage;
+  }
+  // Acts on other requests.
+  bool is_control() const {
+    return action >= Action::kFlushCache && action <= Action::kContinueGeneration;
   }
   bool takes_body() const { return action >= Action::kTokenize; }
 };

@@ -14,6 +14,7 @@
 #include "quern/engine.h"
 #include "server/http_server.h"
 #include "server/metrics.h"
+#include "server/request_registry.h"
 
 namespace quern::server {
 
@@ -36,6 +37,7 @@ struct ServerCore {
   std::set<OpenConnection*> connections;
   Engine* engine = nullptr;  // null while loading and after serve()
   std::unique_ptr<Metrics> metrics;  // as long as there was an engine
+  RequestRegistry requests;  // any thread
   bool draining = false;
   bool catalog_only = false;  // there will be no engine
   std::atomic<int> busy = 0;  // connections that are not idle; any thread
