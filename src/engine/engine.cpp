@@ -4,6 +4,7 @@
 #include "quern/engine.h"
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -277,11 +278,18 @@ class EngineImpl final : public Engine {
     for (const auto& [id, error] : late) fail(id, Error(error));
   }
 
+  // At once and not when the state is published: who sees a request's first token finds its place
+  // in the queue free.
+  void one_less_new() {
+    --unstarted_;
+    --new_;
+  }
+
   void note_admitted(const scheduler::Plan& plan) {
     for (const auto& [id, cached_tokens] : plan.admitted) {
       Active& request = active_.at(id);
       request.started = Clock::now();
-      --unstarted_;
+      one_less_new();
       request.cached_tokens = cached_tokens;
       cached_tokens_ += cached_tokens;
       admitted_tokens_ += request.prompt_tokens;
@@ -358,9 +366,6 @@ class EngineImpl final : public Engine {
     stats_.retracted_total = scheduler_.retracted();
     stats_.step_seconds = step_seconds_;
     stats_.forward_seconds = forward_seconds_;
-    new_ = unstarted_ + static_cast<std::int64_t>(
-                            std::count_if(commands_.begin(), commands_.end(),
-                                          [](const Command& command) { return !command.cancel; }));
     idle_ = scheduler_.idle();
     if (idle_) idle_changed_.notify_all();
   }
@@ -520,7 +525,7 @@ class EngineImpl final : public Engine {
       tell(Error(errors::kStopRegexTooCostly, {{"pattern", regex}}), &event);
     }
     if (reason == FinishReason::kCancelled || reason == FinishReason::kError) ++aborted_;
-    if (!request.started) --unstarted_;
+    if (!request.started) one_less_new();
     scheduler_.remove(id);
     send(request, std::move(event));
   }
@@ -564,6 +569,8 @@ class EngineImpl final : public Engine {
   const std::uint64_t seed_;
   Clock::time_point last_look_{};  // for those that are late
   std::int64_t unstarted_ = 0;     // requests that were never let in
+  // The same and those in the queue of commands; raised with mutex_ held.
+  std::atomic<std::int64_t> new_ = 0;
   double step_seconds_ = 0, forward_seconds_ = 0;
   bool paused_ = false;
   std::int64_t aborted_ = 0, prompt_tokens_ = 0, generated_tokens_ = 0, steps_ = 0;
@@ -576,7 +583,6 @@ class EngineImpl final : public Engine {
   EngineStats stats_;
   RequestId last_id_ = 0;
   std::int64_t submitted_ = 0;
-  std::int64_t new_ = 0;  // requests that were never let in, in the queue of commands too
   bool stopping_ = false, draining_ = false, cancel_all_ = false, asked_ = false, idle_ = true;
   std::thread thread_;
 };
