@@ -130,10 +130,11 @@ def report(figures, bench):
     heads = ("quern", "range", "llama.cpp", "range", "ratio")
     print("{:<16}{:>9}{:>18}{:>11}{:>18}{:>8}  flash".format("tokens/s", *heads))
     for name, by in figures.items():
-        if len(by) < 3:
-            continue
         values = {who: [value for value, _ in runs] for who, runs in by.items()}
-        best = max(FLASH, key=lambda flash: statistics.median(values[flash]))
+        tried = [flash for flash in FLASH if flash in values]
+        if not tried:  # interrupted
+            continue
+        best = max(tried, key=lambda flash: statistics.median(values[flash]))
         ours, theirs = statistics.median(values["quern"]), statistics.median(values[best])
         span = lambda v: f"{min(v):.1f}-{max(v):.1f}"
         print(f"{name:<16}{ours:9.1f}{span(values['quern']):>18}{theirs:11.1f}"
@@ -154,6 +155,8 @@ def main():
     parser.add_argument("--only", help="names of cases, with commas between; without it all")
     parser.add_argument("--contexts",
                         help="lengths, e.g. 512,4096: prefill and decode at each instead")
+    parser.add_argument("--flash", default=",".join(FLASH),
+                        help="llama.cpp's flash attention: off,on, or only the one known to be better")
     parser.add_argument("--json", help="file for every single figure")
     bench = Bench(parser.parse_args())
     figures = {}
@@ -165,7 +168,7 @@ def main():
                 print(f"round {number + 1}: {name}", file=sys.stderr, flush=True)
                 by = figures.setdefault(name, {})
                 by.setdefault("quern", []).append(ours())
-                for flash in FLASH:
+                for flash in bench.options.flash.split(","):
                     by.setdefault(flash, []).append(theirs(flash))
     except KeyboardInterrupt:
         print("interrupted; what was measured until then:", file=sys.stderr)

@@ -74,6 +74,8 @@ def test_the_openai_client_chats_by_such_a_template(start, turns):
     assert longer.usage.prompt_tokens == len(prompt) + len("[assistant] yes[user] hi") + 2
 
 
+SHARED = pathlib.Path(os.environ.get("QUERN_SHARED", pathlib.Path(__file__).parents[3] / "shared"))
+
 # Real ones, none of them ChatML, each with what it makes of a turn of the user.
 REAL = {"llama-3": "<|start_header_id|>user<|end_header_id|>\n\nhi<|eot_id|>",
         "gemma-2": "<start_of_turn>user\nhi<end_of_turn>\n", "mistral-v3": "<s>[INST]hi[/INST]",
@@ -82,9 +84,9 @@ REAL = {"llama-3": "<|start_header_id|>user<|end_header_id|>\n\nhi<|eot_id|>",
 
 @pytest.mark.parametrize("name", REAL)
 def test_real_templates_chat(start, work, name):
-    folder = pathlib.Path(os.environ.get("QUERN_SHARED", "/nonexistent")) / "fixtures/chat-templates"
+    folder = SHARED / "fixtures/chat-templates"
     if not folder.is_dir():
-        pytest.skip(f"no QUERN_SHARED folder: the template of {name} was not served")
+        pytest.skip(f"no folder of real templates (QUERN_SHARED): the template of {name} was not served")
     server = start(with_template(work, name, (folder / f"{name}.jinja").read_text()))
     ids = ids_of(server, messages=[USER])
     text = server.post("/detokenize", {"tokens": ids, "skip_special_tokens": False}).json()["text"]
