@@ -1,6 +1,7 @@
 #include "checkpoint/gguf_config.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <set>
 #include <utility>
@@ -367,8 +368,13 @@ TokenizerSource gguf_tokenizer(const GgufHeader& header, const ModelConfig& conf
   source.merges = string_array(fields, "merges");
   source.scores = scores(fields, source.tokens.size());
   source.charsmap = charsmap(fields);
-  const bool pieces = source.model == "llama";  // SentencePiece BPE begins texts by default
-  source.add_bos = fields.boolean("add_bos_token").value_or(pieces);
+  // Where the file does not say it, these begin texts: SentencePiece BPE, Llama 3's and Mistral's.
+  constexpr std::array<std::string_view, 9> kBegin = {"llama-bpe", "llama3",    "llama-v3",
+                                                      "falcon3",   "falcon-h1", "pixtral",
+                                                      "midm-2.0",  "lfm2",      "tekken"};
+  const bool begins =
+      source.model == "llama" || std::ranges::find(kBegin, source.pre) != kBegin.end();
+  source.add_bos = fields.boolean("add_bos_token").value_or(begins);
   source.add_eos = fields.boolean("add_eos_token").value_or(source.model == "t5");
   source.add_space_prefix = fields.boolean("add_space_prefix").value_or(true);
   source.remove_extra_whitespaces = fields.boolean("remove_extra_whitespaces").value_or(false);
@@ -404,6 +410,15 @@ TokenizerSource gguf_tokenizer(const GgufHeader& header, const ModelConfig& conf
     source.chat_template = source.named_chat_templates.front().second;
   }
   return source;
+}
+
+TokenizerSource gguf_tokenizer(const GgufHeader& header) {
+  const GgufValue* tokens = GgufFields(header, "tokenizer.ggml.").find("tokens");
+  ModelConfig config;
+  const std::uint64_t count = tokens == nullptr ? 0 : tokens->count;
+  config.vocab = static_cast<std::int64_t>(std::clamp<std::uint64_t>(count, 1, kMaxTokens));
+  read_special_ids(header, config);
+  return gguf_tokenizer(header, config);
 }
 
 GenerationDefaults gguf_generation(const GgufHeader& header) {

@@ -13,6 +13,8 @@ ModelConfig gguf_config(const GgufHeader& header);
 
 // Empty `model` where the file has no tokenizer. Throws: kConfigFieldInvalid.
 TokenizerSource gguf_tokenizer(const GgufHeader& header, const ModelConfig& config);
+// Of a file whose other facts do not matter: its tokens are the bound on ids.
+TokenizerSource gguf_tokenizer(const GgufHeader& header);
 
 // Throws: kConfigFieldInvalid.
 GenerationDefaults gguf_generation(const GgufHeader& header);

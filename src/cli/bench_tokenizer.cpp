@@ -33,7 +33,8 @@ int bench_tokenizer_command(const Options& options) {
                                            {"decode_s", r.decode},
                                            {"encode_mb_per_s", bytes / encode / 1e6},
                                            {"decode_mb_per_s", bytes / decode / 1e6},
-                                           {"decodes_to_the_text", r.same}};
+                                           {"decodes_to_the_text", r.same},
+                                           {"ids_hash", fmt::format("{:016x}", r.ids_hash)}};
     fmt::print("{}\n", report.dump(2));
     return 0;
   }

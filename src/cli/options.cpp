@@ -106,7 +106,7 @@ std::vector<Declared> declare_commands(CLI::App* program, Options* o) {
   CLI::App* tokenized =
       add(program, "tokenize", "Print the token ids of a text, or the text of token ids",
           Command::kTokenize);
-  Flags(tokenized).positional("model", &o->model, "The model, as --model");
+  Flags(tokenized).positional("model", &o->model, "A model or a tokenizer's file");
   Flags(tokenized).positional("text", &o->text, "The text; -: standard input, as without it");
   Flags(tokenized).optional_text("--decode", &o->decode_ids,
                                  "The other way round, e.g. 1,2,3; -: from standard input", "IDS");

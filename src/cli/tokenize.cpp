@@ -38,9 +38,9 @@ std::vector<std::int32_t> read_ids(std::string_view text, const engine::OpenedTo
     const std::string word(text.substr(0, text.find_first_of(kBetween)));
     const auto id = parse_number<std::int64_t>(word);
     if (!id) refuse_value("--decode", word.substr(0, 60), "token ids such as 1,2,3");
-    if (*id < 0 || *id >= opened.vocab) {
+    if (*id < 0 || *id >= opened.ids) {
       throw Error(errors::kTokenIdOutOfRange,
-                  {{"id", *id}, {"position", ids.size()}, {"last", opened.vocab - 1}});
+                  {{"id", *id}, {"position", ids.size()}, {"last", opened.ids - 1}});
     }
     ids.push_back(static_cast<std::int32_t>(*id));
     text.remove_prefix(word.size());

@@ -1,4 +1,4 @@
-// A model's tokenizer without its weights. Called by `quern tokenize`.
+// A tokenizer without its model's weights. Called by `quern tokenize` and `quern bench tokenizer`.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,11 @@ namespace quern::engine {
 
 struct OpenedTokenizer {
   std::unique_ptr<text::Tokenizer> tokenizer;
-  std::int64_t vocab = 0;  // rows of the model's embedding
+  std::int32_t ids = 0;  // all are below this
 };
 
+// `path`: a model, served or not, or a tokenizer's file (checkpoint/tokenizer_source.h).
 // Throws: the errors of reading a model's metadata and tokenizer.
-OpenedTokenizer open_tokenizer(const std::string& model);
+OpenedTokenizer open_tokenizer(const std::string& path);
 
 }  // namespace quern::engine

@@ -1,33 +1,22 @@
 #include "engine/tokenizer_benchmark.h"
 
 #include <chrono>
-#include <memory>
 
-#include "checkpoint/checkpoint.h"
 #include "checkpoint/mapped_file.h"
+#include "engine/open_tokenizer.h"
 #include "text/detokenizer.h"
-#include "text/tokenizer.h"
 
 namespace quern::engine {
 namespace {
-
-constexpr std::int64_t kAnyRows = std::int64_t{1} << 21;
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-std::unique_ptr<text::Tokenizer> open(const std::string& path) {
-  const bool file = checkpoint::is_file(path);
-  if (!file || path.ends_with(".gguf") || path.ends_with("config.json")) {
-    const checkpoint::Metadata metadata = checkpoint::read_metadata(path);
-    return text::Tokenizer::create(metadata.tokenizer, metadata.config.vocab);
-  }
-  checkpoint::TokenizerSource source;
-  source.origin = path;
-  (path.ends_with("tokenizer.json") ? source.tokenizer_json : source.model_file) =
-      checkpoint::read_text_file(path);
-  return text::Tokenizer::create(source, kAnyRows);
+std::uint64_t hash_of(const std::vector<std::int32_t>& ids) {
+  std::uint64_t hash = 0xCBF29CE484222325;
+  for (const std::int32_t id : ids) hash = (hash ^ static_cast<std::uint32_t>(id)) * 0x100000001B3;
+  return hash;
 }
 
 }  // namespace
@@ -37,7 +26,7 @@ TokenizerBenchmark measure_tokenizer(const std::string& path, const std::string&
   const std::string text = checkpoint::read_text_file(text_file);
   TokenizerBenchmark result;
   const double begin = now();
-  const auto tokenizer = open(path);
+  const auto tokenizer = open_tokenizer(path).tokenizer;
   result.load_seconds = now() - begin;
   result.bytes = static_cast<std::int64_t>(text.size());
   const text::EncodeOptions bare{.add_special_tokens = false};
@@ -50,6 +39,7 @@ TokenizerBenchmark measure_tokenizer(const std::string& path, const std::string&
     result.encode.push_back(middle - start);
     result.tokens = static_cast<std::int64_t>(ids.size());
     result.same = back == text;
+    result.ids_hash = hash_of(ids);
   }
   return result;
 }

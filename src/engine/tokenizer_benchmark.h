@@ -12,6 +12,7 @@ struct TokenizerBenchmark {
   double load_seconds = 0;             // reading the file and making the tokenizer
   std::vector<double> encode, decode;  // seconds of each repeat
   bool same = false;                   // decoding gives the text back
+  std::uint64_t ids_hash = 0;  // FNV-1a over the ids, to compare them with another program's
 };
 
 // `path`: a model, or a tokenizer's file by itself (tokenizer.json, tokenizer.model, tekken.json,

@@ -93,6 +93,21 @@ TEST(Unigram, AgreesWithTheDefinition) {
   }
 }
 
+// The cuts have the same sum but for rounding; the ids are those of the reference library, whose
+// scores are not always the doubles nearest to what the file says.
+TEST(Unigram, CutsEqualSumsAsTheReferenceDoes) {
+  const json file = {{"model",
+                      {{"type", "Unigram"},
+                       {"unk_id", 0},
+                       {"vocab", json::array({{"<unk>", 0.0},
+                                              {"-", -3.66575238964324},
+                                              {"---", -5.8096045770716636},
+                                              {"x", -4.589686165836555}})}}}};
+  const auto tokenizer = Tokenizer::create(test::json_source(file.dump()), 10);
+  EXPECT_THAT(tokenizer->encode("x" + std::string(16, '-'), false),
+              ElementsAre(3, 1, 2, 2, 2, 2, 2));
+}
+
 TEST(Unigram, CostsStepsByLengthOnly) {
   const Pieces pieces({"<unk>", "a", "aa", "aaaa"});
   const Unigram model(pieces.vocabulary, {0, -1, -1.5, -2}, {.unk_id = 0});
@@ -196,6 +211,14 @@ TEST(SentencePieceFile, EncodesAndDecodes) {
     EXPECT_EQ(decode(*tokenizer, Ids{3 + 0xE2, 3 + 0x82, 264}), "\uFFFD\uFFFDb");
     EXPECT_THAT(tokenizer->encode("", true), ElementsAre(1));
   }
+  // A piece of no letters, whose field may be left out, is never made of a text.
+  Proto empty = pieces_file(1, false);
+  empty.text(1, Proto().real(2, 0).number(3, 1).bytes);
+  EXPECT_THAT(Tokenizer::create(file_source(empty.bytes), 1000)->encode("ab", false),
+              ElementsAre(261));
+  expect_error(errors::kTokenizerInvalid, {"two ids"}, [&] {
+    Tokenizer::create(file_source(empty.text(1, Proto().real(2, 0).bytes).bytes), 1000);
+  });
   const auto tight = Tokenizer::create(file_source(pieces_file(2, true).bytes), 1000);
   EXPECT_THAT(tight->encode("  a   a ", true), ElementsAre(259, 259));
   EXPECT_EQ(decode(*tight, Ids{262, 262, 259}), "a");

@@ -37,6 +37,21 @@ constexpr std::string_view kTekkenPattern =
 constexpr std::string_view kDeepseekWords =
     R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|)"
     R"( ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+// Han characters stand alone. The classes that leave them out are written as what they are not, for
+// PCRE2 has no intersection of classes: not Ll, N, P, S, Z, C is Lu, Lt, Lm, Lo, M.
+constexpr std::string_view kKimiPattern =
+    R"([\p{sc:Han}]+|)"
+    R"([^\r\n\p{L}\p{N}]?[^\p{Ll}\p{N}\p{P}\p{S}\p{Z}\p{C}\p{sc:Han}]*)"
+    R"([^\p{Lu}\p{Lt}\p{N}\p{P}\p{S}\p{Z}\p{C}\p{sc:Han}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+    R"([^\r\n\p{L}\p{N}]?[^\p{Ll}\p{N}\p{P}\p{S}\p{Z}\p{C}\p{sc:Han}]+)"
+    R"([^\p{Lu}\p{Lt}\p{N}\p{P}\p{S}\p{Z}\p{C}\p{sc:Han}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+    R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr std::string_view kSeedCoderPattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+|)"
+    R"(\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr std::string_view kBailingPattern =
+    R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|)"
+    R"(\s*[\r\n]|\s+(?!\S)|\s+)";
 constexpr std::string_view kBloomPattern = R"( ?[^(\s|.,!?…。，、।۔،)]+)";
 
 using Steps = std::vector<PreTokenizerStep>;
@@ -68,6 +83,9 @@ NamedSplit stablelm2() { return one(kQwen2Pattern); }
 NamedSplit cl100k() { return one(kCl100kPattern, true); }
 NamedSplit o200k() { return one(kO200kPattern, true); }
 NamedSplit gpt4o() { return one(kO200kPattern); }
+NamedSplit kimi() { return one(kKimiPattern, true); }
+NamedSplit seed_coder() { return one(kSeedCoderPattern); }
+NamedSplit bailing() { return one(kBailingPattern); }
 NamedSplit tekken() { return one(kTekkenPattern, true); }
 NamedSplit deepseek_v3() {
   return {{},
@@ -97,7 +115,7 @@ struct Known {
   NamedSplit (*split)();
 };
 
-constexpr std::array<Known, 43> kKnown = {{
+constexpr std::array<Known, 53> kKnown = {{
     {"gpt-2", gpt2},
     {"gpt2", gpt2},
     {"default", gpt2},
@@ -118,6 +136,9 @@ constexpr std::array<Known, 43> kKnown = {{
     {"llama3", llama3},
     {"llama-v3", llama3},
     {"falcon3", llama3},
+    {"falcon-h1", llama3},
+    {"lfm2", llama3},
+    {"midm-2.0", llama3},
     {"pixtral", llama3},
     {"dbrx", dbrx},
     {"smaug-bpe", dbrx},
@@ -134,12 +155,19 @@ constexpr std::array<Known, 43> kKnown = {{
     {"o200k", o200k},
     {"gpt-4o", gpt4o},
     {"llama4", gpt4o},
+    {"minimax-m2", gpt4o},
+    {"kimi-k2", kimi},
+    {"seed-coder", seed_coder},
+    {"bailingmoe", bailing},
+    {"bailingmoe2", bailing},
     {"tekken", tekken},
     {"deepseek-v3", deepseek_v3},
+    {"hunyuan-dense", deepseek_v3},
     {"deepseek-coder", deepseek_coder},
     {"falcon", falcon},
     {"bloom", bloom},
     {"poro-chat", bloom},
+    {"gpt3-finnish", bloom},
     {"viking", viking},
 }};
 

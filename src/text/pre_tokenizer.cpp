@@ -96,7 +96,7 @@ void add_prefix_spaces(std::string_view& text, std::string& storage, std::vector
 }
 
 void apply_metaspace(const MetaspaceStep& step, bool begins, std::string_view& text,
-                     std::string& storage, MatchScratch& scratch, std::vector<Span>& spans) {
+                     std::string& storage, std::vector<Span>& spans) {
   std::string out;
   out.reserve(text.size() + text.size() / 2 + 8);
   for (Span& span : spans) {
@@ -119,9 +119,16 @@ void apply_metaspace(const MetaspaceStep& step, bool begins, std::string_view& t
   storage = std::move(out);
   text = storage;
   if (!step.split) return;
-  const SplitStep cut = {Regex(step.replacement, true, "quern"), SplitBehavior::kMergedWithNext,
-                         false};
-  run_split(cut, text, scratch, spans);
+  std::vector<Span> cut;
+  for (Span span : spans) {
+    while (span.size() > 0) {
+      const std::size_t next =
+          std::min(text.substr(0, span.end).find(step.replacement, span.begin + 1), span.end);
+      cut.push_back({span.begin, next});
+      span.begin = next;
+    }
+  }
+  spans.swap(cut);
 }
 
 void write_in_alphabet(std::string_view& text, std::string& storage, std::vector<Span>& spans) {
@@ -163,14 +170,16 @@ const SplitStep& gpt2_split() {
 }  // namespace
 
 PreTokenizerStep digits_split(bool individual) {
-  static const Regex pattern = own(R"(\p{N})");
-  return SplitStep{pattern, individual ? SplitBehavior::kIsolated : SplitBehavior::kContiguous,
-                   false};
+  static const Regex one = own(R"(\p{N})"), run = own(R"(\p{N}+)");
+  return SplitStep{individual ? one : run, SplitBehavior::kIsolated, false};
 }
 
 PreTokenizerStep punctuation_split(SplitBehavior behavior) {
-  static const Regex pattern = own(R"([!-\/:-@\[-`\{-~\p{P}])");
-  return SplitStep{pattern, behavior, false};
+  static const Regex one = own(R"([!-\/:-@\[-`\{-~\p{P}])"),
+                     run = own(R"([!-\/:-@\[-`\{-~\p{P}]+)");
+  if (behavior == SplitBehavior::kContiguous)
+    return SplitStep{run, SplitBehavior::kIsolated, false};
+  return SplitStep{one, behavior, false};
 }
 
 PreTokenizerStep white_space_split() {
@@ -196,7 +205,7 @@ void PreTokenizer::split(std::string_view text, bool begins, MatchScratch& scrat
       continue;
     }
     if (const auto* blanks = std::get_if<MetaspaceStep>(&steps_[i])) {
-      apply_metaspace(*blanks, begins, text, storage, scratch, spans);
+      apply_metaspace(*blanks, begins, text, storage, spans);
       continue;
     }
     const auto& step = std::get<ByteLevelStep>(steps_[i]);

@@ -112,6 +112,16 @@ TEST(RegexDialect, RefusesWhatTheTwoDialectsReadDifferently) {
             R"((?i:'s|'t)|[^\r\n\p{L}\p{N}]?\p{L}+|a{1,3}\[(?!x))");
 }
 
+// PCRE2 takes the name of a script for all characters that are used with it.
+TEST(RegexDialect, ReadsNamesOfScripts) {
+  EXPECT_EQ(to_pcre_pattern(R"([\p{Han}x]\p{^Greek}\P{Latin}\p{Lu}\p{Alphabetic}\p{^L})", "test"),
+            R"([\p{sc:Han}x]\P{sc:Greek}\P{sc:Latin}\p{Lu}\p{Alphabetic}\p{^L})");
+  EXPECT_THAT(split(R"(\p{Han}+)", SplitBehavior::kIsolated, false, "\u6F22\u3001\u5B57\u3005"),
+              ElementsAre("\u6F22", "\u3001", "\u5B57\u3005"));
+  test::expect_error(errors::kTokenizerUnsupported, {"split pattern"},
+                     [&] { to_pcre_pattern(R"(\p{Han)", "test"); });
+}
+
 TEST(Regex, RefusesAnOverlongPattern) {
   test::expect_error(errors::kTokenizerInvalid, {"16384"},
                      [] { Regex(std::string(20000, 'a'), false, "test"); });

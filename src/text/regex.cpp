@@ -52,6 +52,7 @@ MatchScratch::~MatchScratch() = default;
 
 struct Regex::Code {
   pcre2_code* code = nullptr;
+  bool compiled = false;  // to machine code
   ~Code() { pcre2_code_free(code); }
 };
 
@@ -80,15 +81,19 @@ Regex::Regex(std::string_view pattern, bool literal, std::string_view origin) {
                               reinterpret_cast<const char*>(message.data()))}});
   }
   // Where executable memory is forbidden the interpreter serves, at a tenth of the speed.
-  pcre2_jit_compile(code->code, PCRE2_JIT_COMPLETE);
+  code->compiled = pcre2_jit_compile(code->code, PCRE2_JIT_COMPLETE) == 0;
   code_ = std::move(code);
 }
 
 MatchResult Regex::find(std::string_view subject, std::size_t start, MatchScratch& scratch,
                         Span& match) const {
-  const int rc =
-      pcre2_match(code_->code, reinterpret_cast<PCRE2_SPTR>(subject.data()), subject.size(), start,
-                  PCRE2_NO_UTF_CHECK, scratch.state_->data, scratch.state_->context);
+  const auto* text = reinterpret_cast<PCRE2_SPTR>(subject.data());
+  const MatchScratch::State& state = *scratch.state_;
+  // Words are short, so that what pcre2_match() does before it gets to the machine code shows.
+  const int rc = code_->compiled ? pcre2_jit_match(code_->code, text, subject.size(), start, 0,
+                                                   state.data, state.context)
+                                 : pcre2_match(code_->code, text, subject.size(), start,
+                                               PCRE2_NO_UTF_CHECK, state.data, state.context);
   if (rc == PCRE2_ERROR_NOMATCH) return MatchResult::kNone;
   if (rc < 0) return MatchResult::kGivenUp;
   const PCRE2_SIZE* ends = pcre2_get_ovector_pointer(scratch.state_->data);

@@ -1,5 +1,7 @@
 #include "text/regex_dialect.h"
 
+#include <unicode/uchar.h>
+
 #include "base/error.h"
 #include "base/errors/text.h"
 
@@ -62,9 +64,27 @@ class Translator {
     } else if (letter == 'S' && !in_class_) {
       out_ += fmt::format("[^{}]", kSpaces);
       at_ += 2;
+    } else if ((letter == 'p' || letter == 'P') && pattern_.substr(at_ + 2, 1) == "{") {
+      property(letter);
     } else {
       take(2);
     }
+  }
+
+  // A script's name alone means its characters there, and here those that are used with it too.
+  void property(char letter) {
+    const std::size_t end = pattern_.find('}', at_);
+    if (end == std::string_view::npos) refuse("\\p{ without an end");
+    std::string name(pattern_.substr(at_ + 3, end - at_ - 3));
+    const bool inverse = name.starts_with('^');
+    if (inverse) name.erase(0, 1);
+    if (u_getPropertyValueEnum(UCHAR_SCRIPT, name.c_str()) == UCHAR_INVALID_CODE) {
+      take(end + 1 - at_);
+      return;
+    }
+    if (inverse) letter = letter == 'p' ? 'P' : 'p';
+    out_ += fmt::format("\\{}{{sc:{}}}", letter, name);
+    at_ = end + 1;
   }
 
   void open_class() {

@@ -21,7 +21,7 @@ class TokenTable {
       const Slot& slot = slots_[i];
       if (slot.value < 0) return -1;
       if (slot.tag == static_cast<std::uint32_t>(hash >> 32) && slot.length == key.size() &&
-          std::memcmp(letters_.data() + slot.begin, key.data(), key.size()) == 0) {
+          letters_.compare(slot.begin, slot.length, key) == 0) {
         return slot.value;
       }
     }

@@ -88,6 +88,12 @@ std::vector<Merge> read_merges(const TokenizerSource& source, const TokenizerSpe
 }
 
 void read_byte_level(const TokenizerSource& source, std::int64_t rows, TokenizerSpec& spec) {
+  if (source.pre.empty() || source.pre == "default") {
+    log().warn(
+        "{} does not say how texts are split into words; they are split as GPT-2 does it, "
+        "and ids may differ from those that the model was trained on",
+        source.origin);
+  }
   NamedSplit split = split_named(source.pre.empty() ? "default" : std::string_view(source.pre),
                                  "tokenizer.ggml.pre (the pre-tokenizer)", source.origin);
   spec.normalizer = std::move(split.normalizer);
@@ -130,6 +136,9 @@ void read_sentencepiece_bpe(const TokenizerSource& source, std::int64_t rows, To
   spec.decoder = {ReplaceDecode{std::nullopt, std::string(kBlank), " "}, ByteFallbackDecode{},
                   FuseDecode{}};
   if (source.add_space_prefix) spec.decoder.emplace_back(StripDecode{" ", 1, 0});
+  if (source.remove_extra_whitespaces) {
+    spec.decoder = {SentencePieceDecode{source.add_space_prefix, true}};
+  }
   read_tokens(source, rows, spec);
   BpeSpec bpe;
   bpe.options.byte_level = false;
@@ -144,7 +153,8 @@ void read_unigram(const TokenizerSource& source, std::int64_t rows, TokenizerSpe
   spec.normalizer.emplace_back(SentencePieceStep{Charsmap(source.charsmap, source.origin),
                                                  source.add_space_prefix,
                                                  source.remove_extra_whitespaces, true, false});
-  spec.decoder.emplace_back(SentencePieceDecode{source.add_space_prefix, false});
+  spec.decoder.emplace_back(
+      SentencePieceDecode{source.add_space_prefix, source.remove_extra_whitespaces});
   read_tokens(source, rows, spec);
   UnigramSpec unigram;
   unigram.scores = scores_of(source, spec);

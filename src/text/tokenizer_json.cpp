@@ -1,6 +1,10 @@
 // tokenizer.json to TokenizerSpec. Whatever the file asks for is either done or refused by name;
 // what does not touch the encoding of a prompt (truncation, padding) is not read.
+#include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <optional>
 
 #include "text/json_fields.h"
@@ -94,6 +98,32 @@ void Reader::read_bpe(const object& model) {
   spec_.model = std::move(bpe);
 }
 
+// A score as the reference holds it: its reader makes a double of the digits and then divides by a
+// power of ten, which rounds twice. One score in four of a real file is a step away from the
+// nearest double, and that decides between cuts of the same sum, such as of a line of dashes.
+double rounded_twice(double score) {
+  std::array<char, 40> text{};
+  const auto written =
+      std::to_chars(text.data(), text.data() + text.size(), score, std::chars_format::scientific);
+  const std::string_view all(text.data(), static_cast<std::size_t>(written.ptr - text.data()));
+  const std::size_t power = std::min(all.find('e'), all.size());
+  int exponent = 0;
+  if (power < all.size()) {
+    const char* begin = all.data() + power + (all[power + 1] == '+' ? 2 : 1);
+    std::from_chars(begin, all.data() + all.size(), exponent);
+  }
+  std::uint64_t whole = 0;  // at most 17 digits
+  bool behind = false;
+  for (const char c : all.substr(0, power)) {
+    behind |= c == '.';
+    if (c < '0' || c > '9') continue;
+    whole = whole * 10 + static_cast<std::uint64_t>(c - '0');
+    exponent -= behind;
+  }
+  const double digits = static_cast<double>(whole), step = std::pow(10.0, std::abs(exponent));
+  return std::copysign(exponent < 0 ? digits / step : digits * step, score);
+}
+
 void Reader::read_unigram(const object& model) {
   UnigramSpec unigram;
   unigram.options.byte_fallback = json_.flag(model, "byte_fallback", false);
@@ -107,7 +137,7 @@ void Reader::read_unigram(const object& model) {
     }
     spec_.vocabulary.add(json_.string_of(entry.at(0).value_unsafe(), "the text of a token"), id++,
                          TokenKind::kNormal);
-    unigram.scores.push_back(score);
+    unigram.scores.push_back(rounded_twice(score));
   }
   unigram.options.unk_id = static_cast<std::int32_t>(
       json_.integer(model, "unk_id", -1, 0, std::max<std::int64_t>(0, id - 1)));

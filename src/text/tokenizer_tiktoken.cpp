@@ -55,15 +55,25 @@ Specials llama3_specials() {
   return out;
 }
 
+// The names of those in use stand in the tokenizer_config.json of the models.
+Specials kimi_specials() {
+  Specials out;
+  for (std::int64_t id = 163584; id < 163842; ++id) {
+    out.emplace_back(fmt::format("<|reserved_token_{}|>", id), id);
+  }
+  return out;
+}
+
 struct Encoding {
   std::size_t ranks;
   std::string_view split;
   Specials (*specials)();
 };
 
-constexpr std::array<Encoding, 4> kEncodings = {{{100256, "cl100k", cl100k_specials},
+constexpr std::array<Encoding, 5> kEncodings = {{{100256, "cl100k", cl100k_specials},
                                                  {128000, "llama3", llama3_specials},
                                                  {151643, "qwen2", qwen_specials},
+                                                 {163584, "kimi-k2", kimi_specials},
                                                  {199998, "o200k", o200k_specials}}};
 
 void add_special(std::string_view text, std::int64_t id, TokenizerSpec& spec) {
@@ -117,11 +127,13 @@ TokenizerSpec read_tiktoken(const TokenizerSource& source, std::int64_t rows) {
   const auto known = std::find_if(kEncodings.begin(), kEncodings.end(),
                                   [&](const Encoding& e) { return e.ranks == ranks; });
   if (known == kEncodings.end()) {
-    throw Error(errors::kTokenizerUnsupported,
-                {{"component", "The encoding"},
-                 {"origin", source.origin},
-                 {"value", fmt::format("one of {} ranks", ranks)},
-                 {"allowed", "cl100k (100256), Llama 3 (128000), Qwen (151643), o200k (199998)"}});
+    throw Error(
+        errors::kTokenizerUnsupported,
+        {{"component", "The encoding"},
+         {"origin", source.origin},
+         {"value", fmt::format("one of {} ranks", ranks)},
+         {"allowed",
+          "cl100k (100256), Llama 3 (128000), Qwen (151643), Kimi (163584), o200k (199998)"}});
   }
   make_model(spec);
   NamedSplit split = split_named(known->split, "The encoding", source.origin);

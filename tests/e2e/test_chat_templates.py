@@ -144,17 +144,65 @@ def test_arguments_that_are_no_object_are_refused(argued, arguments):
     assert argued.post("/v1/chat/completions", good).status_code == 200
 
 
-def test_a_template_without_end_is_stopped(start, work):
-    server = start(with_template(work, "without_end", "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"))
-    found = error(server.post("/v1/chat/completions", {"messages": [USER]}), 400)
-    assert found["code"] == "chat_template_limit" and "line 1" in found["message"]
+WITHOUT_END = {
+    "a macro that calls itself": "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+    "macros that call each other": "{% macro f(x) %}{{ g(x) }}{% endmacro %}{% macro g(x) %}{{ f(x + 1) }}{% endmacro %}{{ f(0) }}",
+    "a macro with a caller": "{% macro f() %}{% call f() %}{{ caller() }}{% endcall %}{% endmacro %}{% call f() %}x{% endcall %}",
+    "a loop that begins itself": "{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}",
+    "loops in loops": "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+    "loops that write": "{% for a in range(99999) %}{% for b in range(99999) %}{{ messages }}{% endfor %}{% endfor %}",
+    "a text that doubles": "{% set n = namespace(s='x') %}{% for i in range(99) %}{% set n.s = n.s ~ n.s %}{% endfor %}{{ n.s }}",
+    "a list that doubles": "{% set n = namespace(l=[1]) %}{% for i in range(99) %}{% set n.l = n.l + n.l %}{% endfor %}",
+    "a value that holds itself": "{% set n = namespace() %}{% set n.me = n %}{{ n }}",
+    "an endless field": "{{ '%9999999999d' % 1 }}{{ 'x' * 10 ** 12 }}",
+}
 
 
-def test_a_template_that_cannot_be_read_is_told_at_start(start, work):
-    server = start(with_template(work, "broken", "{% for m in messages %}\n{{ m | nope }}{% endfor %}"))
+@pytest.mark.parametrize("name", WITHOUT_END)
+def test_a_template_without_end_is_stopped(start, work, name):
+    server = start(with_template(work, name.replace(" ", "_"), WITHOUT_END[name]))
+    for stream in (False, True):
+        body = {"messages": [USER], "stream": stream, "max_tokens": 1}
+        found = error(server.post("/v1/chat/completions", body, timeout=60), 400)
+        assert found["code"] == "chat_template_limit" and "line 1" in found["message"]
+        assert found["type"] == "invalid_request_error" and len(found["message"]) < 400
+    assert error(server.post("/tokenize", {"messages": [USER]}), 400)["code"] == "chat_template_limit"
+    assert server.post("/v1/completions", {"prompt": "a", "max_tokens": 1}).status_code == 200
+    assert server.stop() == 0
+
+
+ALTERNATES = """{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}
+{{ raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}
+{% endif %}{{ m.content }};{% endfor %}{{ strftime_now('%Y') | length }}"""
+
+
+def test_a_template_that_wants_turns_in_order(start, work):
+    server = start(with_template(work, "alternates", ALTERNATES))
+    said = {"role": "assistant", "content": "yes"}
+    assert ids_of(server, messages=[USER, said, USER]) == text_ids("hi;yes;hi;4")
+    for chat in ([said], [USER, USER], [USER, said, said]):
+        for stream in (False, True):
+            found = error(server.post("/v1/chat/completions", {"messages": chat, "stream": stream}), 400)
+            assert found["code"] == "chat_template_refused" and "roles must alternate" in found["message"]
+            assert found["type"] == "invalid_request_error"
+
+
+UNREADABLE = {"an unknown filter": ("{% for m in messages %}\n{{ m | nope }}{% endfor %}", "line 2, column 8"),
+              "an unclosed block": ("{% for m in messages %}\n{{ m }}", "line"),
+              "an unclosed expression": ("a\n{{ messages", "line 2"),
+              "an unknown statement": ("{% include 'x' %}", "line 1")}
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_a_template_that_cannot_be_read_is_told_at_start(start, work, name):
+    template, place = UNREADABLE[name]
+    server = start(with_template(work, name.replace(" ", "_"), template))
+    assert server.log().count("chats are refused") == 1  # once, not for each request
     assert not server.get("/model_info").json()["has_chat_template"]
-    found = error(server.post("/v1/chat/completions", {"messages": [USER]}), 400)
-    assert found["code"] == "chat_template_unsupported" and "line 2, column 8" in found["message"]
+    for _ in range(2):
+        found = error(server.post("/v1/chat/completions", {"messages": [USER]}), 400)
+        assert found["code"] == "chat_template_unsupported" and place in found["message"], found
+    assert server.log().count("chats are refused") == 1
     assert server.post("/v1/completions", {"prompt": "a", "max_tokens": 1}).status_code == 200
 
 

@@ -382,6 +382,15 @@ const Expr* ExpressionParser::attribute(const Expr* value) {
                .left = value});
 }
 
+namespace {
+
+// A slice whose left is still to come.
+bool is_open_slice(const Expr& expr) {
+  return expr.kind == ExprKind::kSlice && expr.left == nullptr;
+}
+
+}  // namespace
+
 const Expr* ExpressionParser::subscript(const Expr* value) {
   const std::uint32_t at = take().at;
   std::vector<const Expr*> items;
@@ -391,11 +400,14 @@ const Expr* ExpressionParser::subscript(const Expr* value) {
   }
   expect_operator("]");
   if (items.size() != 1) {
-    // A tuple as key; slices within it have no meaning for any of our values.
+    // A tuple as key. Python cannot compile slices within it either.
+    for (const Expr* item : items) {
+      if (is_open_slice(*item)) fail(item->at, "a slice must stand alone between the brackets");
+    }
     const Expr* key = make({.kind = ExprKind::kTuple, .at = at, .items = arena_.copy(items)});
     return binary(ExprKind::kItem, at, value, key);
   }
-  if (items[0]->kind == ExprKind::kSlice && items[0]->left == nullptr) {
+  if (is_open_slice(*items[0])) {
     return make({.kind = ExprKind::kSlice, .at = at, .left = value, .items = items[0]->items});
   }
   return binary(ExprKind::kItem, at, value, items[0]);

@@ -133,7 +133,8 @@ TEST(Jinja, PointsAtTheFault) {
        {Case{"a\n{{ b ? }}", "2", "6", "?"}, Case{"x\n{{ 1 | nope }}", "2", "8", "'nope'"},
         Case{"{% for x in y %}\n{% endif %}", "2", "4", "'endif'"},
         Case{"x\n{% include 'y' %}", "2", "4", "include"},
-        Case{"{{ (1 }}", "1", "7", "expected ')'"}, Case{"{% break %}", "1", "4", "loop"},
+        Case{"{{ (1 }}", "1", "7", "expected ')'"}, Case{"{{ x[::, 1] }}", "1", "6", "slice"},
+        Case{"{{ x[1, 2:3] }}", "1", "9", "slice"}, Case{"{% break %}", "1", "4", "loop"},
         Case{"{% set none = 1 %}", "1", "8", "none"}, Case{"{{ 'é' + }}", "1", "10", "missing"}}) {
     try {
       const Template made(item.source);

@@ -341,7 +341,9 @@ class JsonCalls : public CallStream {
       return false;
     }
     state_ = State::kAfterMember;
-    put(decoded);
+    // A string that is no JSON within is the value itself; an empty one stands for no arguments.
+    if (decoded.find_first_not_of(" \t\r\n") == std::string::npos) decoded = "{}";
+    put(json_kind(decoded) == JsonKind::kNone ? string_ : decoded);
     return true;
   }
 

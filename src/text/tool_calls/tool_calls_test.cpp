@@ -62,6 +62,12 @@ TEST(ToolCalls, JsonBetweenMarks) {
        "\\\"\\u00e9\\\"}\"}]"
        "</tool_call>",
        {"", {whole("now", "{}"), whole("now", "{\"a\": \"é\"}")}}},
+      // Such a string may hold no JSON, or nothing.
+      {"qwen25",
+       "<tool_call>{\"name\":\"now\",\"arguments\":\"s{\"}</"
+       "tool_call><tool_call>{\"arguments\":\"{\",\"name\":"
+       "\"now\"}</tool_call><tool_call>{\"name\":\"now\",\"arguments\":\" \"}</tool_call>",
+       {"", {whole("now", "\"s{\""), whole("now", "\"{\""), whole("now", "{}")}}},
       {"qwen25",
        "<tool_call>{\"type\":\"function\",\"function\":{\"name\":\"now\",\"arguments\":{\"x\":1}}}<"
        "/tool_call>",
