@@ -76,13 +76,14 @@ std::string name_of(const attention::Half& half) {
   return half.row ? std::string(half.row->info.name) : std::string();
 }
 
-void describe_plan(const attention::Plan& plan, CheckReport* report) {
+void describe_plan(const attention::Plan& plan, const attention::Needs& needs,
+                   CheckReport* report) {
   report->prefill = name_of(plan.prefill);
   report->decode = name_of(plan.decode);
   report->draft_prefill = name_of(plan.draft_prefill);
   report->draft_decode = name_of(plan.draft_decode);
   report->page_size = plan.page_size;
-  report->kv_type = attention::name_of(plan.kv_type);
+  report->kv_type = attention::name_of(cache_type(plan, needs));
 }
 
 }  // namespace
@@ -98,9 +99,12 @@ CheckReport check(const CheckOptions& options) {
   report.mla = question.target.mla;
   report.mla_evidence = question.target.mla_evidence;
   report.facts = facts_of(asked.metadata.config);
-  report.memory = estimate_memory(asked.metadata.config, question.hardware, question.target.kv_type,
-                                  options.engine.tp, options.engine.context_length,
-                                  asked.metadata.weight_bytes, options.engine.no_repack);
+  attention::KvType kept = question.target.kv_type;
+  if (question.target.f32 && choice.plan.decode.row)
+    kept = cache_type(choice.plan, question.target);
+  report.memory = estimate_memory(asked.metadata.config, question.hardware, kept, options.engine.tp,
+                                  options.engine.context_length, asked.metadata.weight_bytes,
+                                  options.engine.no_repack);
   report.hardware = question.hardware.name;
   report.hardware_description = question.hardware.description;
   report.reason = choice.reason;
@@ -115,7 +119,7 @@ CheckReport check(const CheckOptions& options) {
     report.verdicts.push_back(std::move(row));
   }
   try {
-    describe_plan(plan_of(asked, options.engine), &report);
+    describe_plan(plan_of(asked, options.engine), question.target, &report);
   } catch (const Error& refused) {
     report.refused = refused;
   }

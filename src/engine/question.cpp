@@ -75,4 +75,15 @@ attention::Asked asked_backends(const EngineOptions& options) {
           .draft = options.speculative_draft_attention_backend};
 }
 
+attention::KvType cache_type(const attention::Plan& plan, const attention::Needs& needs) {
+  using attention::KvType;
+  const bool asked = needs.kv_type != KvType::kAuto;
+  if (asked || !needs.f32 || plan.kv_type != KvType::kBF16) return plan.kv_type;
+  for (const attention::Half* half : {&plan.prefill, &plan.decode}) {
+    const auto types = attention::kv_types_of(half->row->info, needs);
+    if (std::find(types.begin(), types.end(), KvType::kF32) == types.end()) return plan.kv_type;
+  }
+  return KvType::kF32;
+}
+
 }  // namespace quern::engine

@@ -19,4 +19,8 @@ attention::Question question_of(const EngineOptions& options, const ModelConfig&
 
 attention::Asked asked_backends(const EngineOptions& options);
 
+// What the cache of a plan holds. "auto" is the dtype that the model computes in, where the
+// backends keep it; a type that was asked for is never replaced. Requires: both halves of `plan`.
+attention::KvType cache_type(const attention::Plan& plan, const attention::Needs& needs);
+
 }  // namespace quern::engine

@@ -116,18 +116,6 @@ attention::Hardware startup_hardware(const EngineOptions& options) {
   return hardware;
 }
 
-// "auto" is the dtype that the model computes in, where the backends keep it.
-attention::KvType cache_type(const attention::Plan& plan, const attention::Needs& needs,
-                             kernels::PackMode pack) {
-  using attention::KvType;
-  if (pack != kernels::PackMode::kF32 || plan.kv_type != KvType::kBF16) return plan.kv_type;
-  for (const attention::Half* half : {&plan.prefill, &plan.decode}) {
-    const auto types = attention::kv_types_of(half->row->info, needs);
-    if (std::find(types.begin(), types.end(), KvType::kF32) == types.end()) return plan.kv_type;
-  }
-  return KvType::kF32;
-}
-
 }  // namespace
 
 LoadedModel load_model(const EngineOptions& options) {
@@ -168,7 +156,7 @@ LoadedModel load_model(const EngineOptions& options) {
   malloc_trim(0);
 
   attention::Needs needs = question.target;
-  needs.kv_type = cache_type(plan, needs, pack);
+  needs.kv_type = cache_type(plan, needs);
   const cache::KvLayout layout = attention::layout_of(plan, needs);
   info.kv_cache_dtype = attention::name_of(needs.kv_type);
   info.page_size = layout.page_size;

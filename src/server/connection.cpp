@@ -1,11 +1,13 @@
 // One connection as a coroutine: reads requests within limits, answers them one after the other,
 // and watches for the client leaving while an answer is being made.
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
@@ -45,6 +47,7 @@ using Parser = http::request_parser<http::string_body>;
 constexpr size_t kReadBytes = 16 << 10;
 constexpr std::chrono::seconds kLingerTime{2};
 constexpr std::chrono::milliseconds kFlushPoll{20};
+constexpr std::chrono::milliseconds kEndPoll{100};
 
 std::unique_ptr<Generation> read_generation(const Route& route, const HttpRequest& request,
                                             const EngineInfo& info) {
@@ -359,7 +362,7 @@ class Connection : public OpenConnection, public std::enable_shared_from_this<Co
       begun = true;
       co_await write(std::move(text));
       if (failed) {
-        exchange->abort();
+        exchange->end();  // the other choices
         co_return std::nullopt;
       }
     }
@@ -370,7 +373,8 @@ class Connection : public OpenConnection, public std::enable_shared_from_this<Co
   }
 
   // A read would swallow pipelined bytes, so this waits for readability and peeks: no bytes means
-  // that the client closed or half-closed, bytes that its next request is there already.
+  // that the client closed or half-closed, bytes that its next request is there already. From then
+  // on the socket is always readable, so that its end is looked for now and then.
   void watch(std::shared_ptr<Exchange> exchange) {
     stream_.socket().async_wait(
         asio::ip::tcp::socket::wait_read, [self = shared_from_this(), exchange](error_code error) {
@@ -378,7 +382,7 @@ class Connection : public OpenConnection, public std::enable_shared_from_this<Co
           char byte = 0;
           const ssize_t count =
               recv(self->stream_.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-          if (count > 0) return;
+          if (count > 0) return self->look_for_end(exchange);
           if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) {
             self->watch(exchange);
             return;
@@ -387,8 +391,18 @@ class Connection : public OpenConnection, public std::enable_shared_from_this<Co
         });
   }
 
+  void look_for_end(std::shared_ptr<Exchange> exchange) {
+    pollfd state{stream_.socket().native_handle(), POLLRDHUP, 0};
+    if (poll(&state, 1, 0) > 0) return exchange->abort();
+    look_again_.expires_after(kEndPoll);
+    look_again_.async_wait([self = shared_from_this(), exchange](error_code error) {
+      if (!error && self->watched_ == exchange) self->look_for_end(exchange);
+    });
+  }
+
   void unwatch() {
     watched_ = nullptr;
+    look_again_.cancel();
     error_code ignored;
     stream_.socket().cancel(ignored);
   }
@@ -398,6 +412,7 @@ class Connection : public OpenConnection, public std::enable_shared_from_this<Co
   beast::flat_buffer buffer_;  // what was read and not yet parsed: pipelined requests
   bool keep_alive_ = true;
   bool stream_is_chunked_ = true;
+  asio::steady_timer look_again_{stream_.get_executor()};
   std::shared_ptr<Exchange> watched_;  // shared with the engine's sinks, see exchange.h
 };
 

@@ -4,6 +4,9 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
+#include "base/error.h"
+#include "base/errors/server.h"
+
 namespace quern::server {
 
 namespace asio = boost::asio;
@@ -16,6 +19,20 @@ size_t logprob_bytes(const TokenEvent& event) {
   size_t entries = 0;
   for (const TokenLogprobs& at : event.logprobs) entries += 1 + at.top.size() + at.wanted.size();
   return entries * sizeof(LogprobToken);
+}
+
+// In place of the last event of a request part of whose text was not kept.
+TokenEvent too_slow(const TokenEvent& last, size_t limit) {
+  const Error error(errors::kClientTooSlow, {{"limit", limit}});
+  TokenEvent event;
+  event.finish_reason = FinishReason::kError;
+  event.error_id = error.entry().id;
+  event.error_message = error.message();
+  event.error_http_status = error.entry().http_status;
+  event.prompt_tokens = last.prompt_tokens;
+  event.completion_tokens = last.completion_tokens;
+  event.cached_tokens = last.cached_tokens;
+  return event;
 }
 
 }  // namespace
@@ -91,19 +108,18 @@ void Exchange::push(size_t choice, const TokenEvent& event) {
   bool first = false, overflow = false;
   {
     const std::lock_guard lock(mutex_);
-    if (aborted_) return;
+    const bool last = event.finish_reason != FinishReason::kNone;
+    if (aborted_ || (too_slow_ && !last)) return;
     first = events_.empty();
-    events_.emplace_back(choice, event);
+    events_.emplace_back(choice, too_slow_ ? too_slow(event, max_unread_bytes_) : event);
     unread_bytes_ +=
         sizeof(event) + event.text.size() + event.token_ids.size() * 4 + logprob_bytes(event);
-    overflow = unread_bytes_ > max_unread_bytes_;
+    overflow = !too_slow_ && !last && unread_bytes_ > max_unread_bytes_;
+    too_slow_ = too_slow_ || overflow;
   }
-  if (overflow) {
-    // Not from here: the engine's thread must not wait for the locks of cancel().
-    asio::post(io_, [self = shared_from_this()] { self->abort(); });
-  } else if (first) {
-    wake();
-  }
+  // Not from here: the engine's thread must not wait for the locks of cancel().
+  if (overflow) asio::post(io_, [self = shared_from_this()] { self->cancel_submitted(); });
+  if (first) wake();
 }
 
 void Exchange::wake() {

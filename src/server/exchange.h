@@ -19,7 +19,8 @@ namespace quern::server {
 
 class Exchange : public std::enable_shared_from_this<Exchange> {
  public:
-  // `io` runs on one thread, the I/O thread; what is unread beyond `max_unread_bytes` aborts.
+  // `io` runs on one thread, the I/O thread. What is unread beyond `max_unread_bytes` cancels the
+  // request; its last event is then kClientTooSlow.
   Exchange(boost::asio::any_io_executor io, size_t max_unread_bytes);
 
   // Queues every request, choice by choice. Worker thread. Throws: Error, after which nothing of it
@@ -56,6 +57,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   std::vector<RequestId> ids_;
   std::vector<std::pair<size_t, TokenEvent>> events_;
   size_t unread_bytes_ = 0;
+  bool too_slow_ = false;  // nothing more is kept but the last events
 };
 
 }  // namespace quern::server

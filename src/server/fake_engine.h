@@ -157,13 +157,13 @@ class FakeEngine : public Engine {
     return text;
   }
 
-  // A made-up position: every other token is less likely, in the order of the alphabet.
+  // A made-up position: capitals are likely; others are told in the order of the alphabet.
   static TokenLogprobs logprobs_at(char token, const LogprobOptions& options) {
     const auto entry = [](char c, float logprob) {
       return LogprobToken{static_cast<unsigned char>(c), logprob, std::string(1, c)};
     };
     TokenLogprobs made;
-    made.token = entry(token, -0.5f);
+    made.token = entry(token, token >= 'A' && token <= 'Z' ? -0.25f : -0.5f);
     for (int i = 0; i < options.top; ++i) {
       made.top.push_back(entry(static_cast<char>('a' + i), -0.25f * static_cast<float>(i + 1)));
     }

@@ -123,11 +123,28 @@ struct HttpServer::Impl {
         co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, error));
         continue;
       }
-      socket.set_option(tcp::no_delay(true), error);
-      if (core.connections.size() >= core.options.max_connections && !close_oldest_idle()) {
-        refuse(std::move(socket));
-        continue;
-      }
+      take(std::move(socket));
+    }
+  }
+
+  // Whoever has connected by now is told that the server ends; a closed listener would reset it.
+  void take_last_connections() {
+    error_code error;
+    acceptor.non_blocking(true, error);
+    while (!error) {
+      tcp::socket socket(core.io);
+      acceptor.accept(socket, error);
+      if (!error) take(std::move(socket));
+    }
+    acceptor.close(error);
+  }
+
+  void take(tcp::socket socket) {
+    error_code ignored;
+    socket.set_option(tcp::no_delay(true), ignored);
+    if (core.connections.size() >= core.options.max_connections && !close_oldest_idle()) {
+      refuse(std::move(socket));
+    } else {
       start_connection(std::move(socket), core);
     }
   }
@@ -222,15 +239,15 @@ void HttpServer::Impl::serve(Engine* engine, bool on_signals) {
   server.stop_requested.get_future().wait();
   server.on_io([&] {
     core.draining = true;
+    server.take_last_connections();
     error_code ignored;
-    server.acceptor.close(ignored);
     server.signals.cancel(ignored);
   });
   if (engine) engine->drain(core.options.drain_limit);
   const auto deadline = std::chrono::steady_clock::now() + kLastWrites;
-  while (core.busy > 0 && std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(kPoll);
-  }
+  do {
+    std::this_thread::sleep_for(kPoll);  // at least once: the last connections begin to be read
+  } while (core.busy > 0 && std::chrono::steady_clock::now() < deadline);
   core.workers.join();
   server.on_io([&] {
     for (OpenConnection* connection : core.connections) connection->close();

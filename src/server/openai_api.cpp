@@ -1,7 +1,9 @@
 #include "server/openai_api.h"
 
+#include <algorithm>
 #include <ctime>
 #include <limits>
+#include <numeric>
 #include <optional>
 
 #include "base/error.h"
@@ -17,6 +19,7 @@ namespace quern::server {
 namespace {
 
 constexpr std::int64_t kMaxChoices = 8;  // of one prompt
+constexpr std::int64_t kMaxBestOf = 20;  // answers that are made of it
 constexpr size_t kMaxRequests = 128;     // of one POST
 constexpr std::int64_t kCompletionTokens = 16;
 constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
@@ -30,7 +33,6 @@ constexpr UnservedField kUnserved[] = {
     {"modalities", Harmless::kPlainText, "modalities [\"text\"]"},
     {"prediction", Harmless::kNothing, "requests without prediction"},
     {"web_search_options", Harmless::kNothing, "requests without web search"},
-    {"best_of", Harmless::kOne, "a best_of of 1"},
     {"suffix", Harmless::kEmpty, "an empty suffix"},
     {"regex", Harmless::kEmpty, "requests without a grammar"},
     {"ebnf", Harmless::kEmpty, "requests without a grammar"},
@@ -43,6 +45,7 @@ constexpr UnservedField kUnserved[] = {
 // Of a prompt that a template makes.
 constexpr UnservedField kUnservedWithChat[] = {
     {"echo", Harmless::kFalse, "echo in /v1/completions"},
+    {"best_of", Harmless::kOne, "best_of in /v1/completions"},
 };
 
 // Of a prompt that no template makes.
@@ -66,9 +69,7 @@ JsonOut matched_stop(const TokenEvent& event) {
 class OpenAiGeneration : public Generation {
  public:
   OpenAiGeneration(Kind kind, const EngineInfo& info)
-      : kind_(kind),
-        model_(info.served_model_name),
-        created_(std::time(nullptr)) {
+      : kind_(kind), model_(info.served_model_name), created_(std::time(nullptr)) {
     id = fresh_id(kind == Kind::kChat ? "chatcmpl-" : "cmpl-");
   }
 
@@ -79,6 +80,7 @@ class OpenAiGeneration : public Generation {
     state.cached_tokens = event.cached_tokens;
     state.reason = event.finish_reason;
     state.matched_stop = matched_stop(event);
+    for (const TokenLogprobs& at : event.logprobs) state.logprob_sum += at.token.logprob;
     const std::string text = echo_of(state, event) + event.text;
     JsonOut logprobs = logprobs_of(&state, event);
     std::vector<JsonOut> deltas;
@@ -125,8 +127,8 @@ class OpenAiGeneration : public Generation {
   std::string body() override {
     JsonOut answer = head(false);
     JsonOut list = JsonOut::array();
-    for (size_t i = 0; i < choices_.size(); ++i) {
-      JsonOut choice = {{"index", i}};
+    for (const size_t i : told()) {
+      JsonOut choice = {{"index", list.size()}};
       if (kind_ == Kind::kChat) {
         choice["message"] = choices_[i].output->message();
       } else {
@@ -142,11 +144,12 @@ class OpenAiGeneration : public Generation {
     return dump(answer);
   }
 
-  // `prompts` × `count` requests, with seeds that differ among the choices of one prompt; chats
-  // say how their messages are to be taken apart.
-  void set_requests(std::vector<Request> prompts, size_t count,
+  // `prompts` × `count` requests, with seeds that differ among the choices of one prompt, of which
+  // the best `told` will be in the answer; chats say how their messages are to be taken apart.
+  void set_requests(std::vector<Request> prompts, size_t count, size_t told,
                     const std::optional<ChatOutputOptions>& output) {
     choices_per_prompt_ = count;
+    told_per_prompt_ = told;
     for (Request& prompt : prompts) {
       for (size_t i = 0; i < count; ++i) {
         Request& request = requests.emplace_back(i + 1 < count ? prompt : std::move(prompt));
@@ -177,6 +180,11 @@ class OpenAiGeneration : public Generation {
     FinishReason reason = FinishReason::kNone;
     JsonOut matched_stop;
     std::int64_t prompt_tokens = 0, completion_tokens = 0, cached_tokens = 0;
+    double logprob_sum = 0;  // of the tokens drawn, the one that ended it too
+
+    double mean_logprob() const {
+      return logprob_sum / static_cast<double>(std::max<std::int64_t>(completion_tokens, 1));
+    }
 
     std::string_view finish_word() const {
       if (reason == FinishReason::kCancelled) return "abort";
@@ -189,6 +197,25 @@ class OpenAiGeneration : public Generation {
     const char* object = "text_completion";
     if (kind_ == Kind::kChat) object = chunk ? "chat.completion.chunk" : "chat.completion";
     return {{"id", id}, {"object", object}, {"created", created_}, {"model", model_}};
+  }
+
+  // The choices that the answer tells: of each prompt the likeliest per token, where more were made
+  // than are told. Equal ones stay in their order.
+  std::vector<size_t> told() const {
+    std::vector<size_t> order(choices_.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    if (told_per_prompt_ == choices_per_prompt_) return order;
+    std::vector<size_t> best;
+    const auto likelier = [&](size_t a, size_t b) {
+      return choices_[a].mean_logprob() > choices_[b].mean_logprob();
+    };
+    for (auto begin = order.begin(); begin != order.end();) {
+      const auto end = begin + static_cast<std::ptrdiff_t>(choices_per_prompt_);
+      std::stable_sort(begin, end, likelier);
+      best.insert(best.end(), begin, begin + static_cast<std::ptrdiff_t>(told_per_prompt_));
+      begin = end;
+    }
+    return best;
   }
 
   // The text of the prompt, once.
@@ -272,7 +299,7 @@ class OpenAiGeneration : public Generation {
   Kind kind_;
   std::string model_;
   std::int64_t created_;
-  size_t choices_per_prompt_ = 1;
+  size_t choices_per_prompt_ = 1, told_per_prompt_ = 1;
   std::vector<Choice> choices_;
   std::string frames_;
 };
@@ -308,6 +335,17 @@ SamplingParams read_openai_sampling(const Fields& fields, Kind kind, bool echo,
   sampling.max_tokens = new_name ? *new_name : old_name.value_or(unset);
   read_edits(fields, "min_tokens", info, &sampling);
   return sampling;
+}
+
+// How many answers are made of each prompt, of which the best `count` are told.
+size_t read_best_of(const Fields& fields, size_t count, bool stream) {
+  const auto asked = fields.integer("best_of", 1, kMaxBestOf);
+  const auto best_of = static_cast<size_t>(asked.value_or(static_cast<std::int64_t>(count)));
+  if (best_of < count) fields.out_of_range("best_of", "at least n", Json(best_of));
+  if (best_of > count && stream) {
+    fields.out_of_range("best_of", "n where the answer is streamed", Json(best_of));
+  }
+  return best_of;
 }
 
 // A prompt is a text, token ids, or an array of either.
@@ -355,6 +393,7 @@ std::unique_ptr<Generation> read(Kind kind, std::string_view body, const EngineI
   read_stream(fields, generation.get());
   generation->id = fields.text("rid").value_or(generation->id);
   const auto count = static_cast<size_t>(fields.integer("n", 1, kMaxChoices).value_or(1));
+  const size_t best_of = chat ? count : read_best_of(fields, count, generation->stream);
   generation->echo = !chat && fields.boolean("echo").value_or(false);
   generation->logprobs =
       chat ? read_chat_logprobs(fields) : read_completion_logprobs(fields, generation->echo);
@@ -366,23 +405,25 @@ std::unique_ptr<Generation> read(Kind kind, std::string_view body, const EngineI
   } else {
     prompts = read_prompts(fields);
   }
-  if (prompts.size() * count > kMaxRequests) {
+  if (prompts.size() * best_of > kMaxRequests) {
     fields.out_of_range(
-        "n", fmt::format("such that all prompts have at most {} choices together", kMaxRequests),
-        Json(count));
+        best_of > count ? "best_of" : "n",
+        fmt::format("such that all prompts have at most {} choices together", kMaxRequests),
+        Json(best_of));
   }
   for (Request& prompt : prompts) {
     prompt.sampling = sampling;
     read_special_tokens(fields, &prompt);
     read_scheduling(fields, &prompt);
     prompt.logprobs = generation->logprobs;
+    if (best_of > count) prompt.logprobs.output = true;  // by which they are ranked
     // The text of token ids is known with their log-probabilities only.
     if (generation->echo && prompt.token_ids) prompt.logprobs.prompt_from = 0;
   }
   std::optional<ChatOutputOptions> output;
   if (kind == Kind::kChat) output = read_chat_output(fields, prompts[0], info);
   generation->prompt_param = kind == Kind::kChat ? "messages" : "prompt";
-  generation->set_requests(std::move(prompts), count, output);
+  generation->set_requests(std::move(prompts), best_of, count, output);
   return generation;
 }
 

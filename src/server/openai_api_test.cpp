@@ -165,6 +165,37 @@ TEST_F(OpenAiApi, GivesEachChoiceItsOwnSeed) {
   EXPECT_EQ(reasons, (std::map<int, std::string>{{0, "length"}, {1, "stop"}, {2, "stop"}}));
 }
 
+TEST_F(OpenAiApi, TellsTheLikeliestOfBestOf) {
+  // Made are "he", "eL", "LL" and "Lo", of which capitals are likelier; equal ones keep their
+  // order.
+  const std::string body = R"({"prompt":"heLLo","max_tokens":2,"seed":0,"best_of":4,"n":)";
+  const Parsed best = server.post("/v1/completions", body + "1}").json();
+  ASSERT_EQ(best["choices"].size(), 1u);
+  EXPECT_EQ(best["choices"][0]["text"], "LL");
+  EXPECT_EQ(best["choices"][0]["index"], 0);
+  EXPECT_TRUE(best["choices"][0]["logprobs"].is_null());
+  EXPECT_EQ(best["usage"]["prompt_tokens"], 5);
+  EXPECT_EQ(best["usage"]["completion_tokens"], 8);  // of all that were made
+
+  const auto texts = [&](const std::string& more) {
+    std::vector<std::string> list;
+    const Parsed json = server.post("/v1/completions", body + more).json();
+    for (const Parsed& choice : json["choices"]) {
+      EXPECT_EQ(choice["index"], list.size());
+      list.push_back(choice["text"]);
+    }
+    return list;
+  };
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(texts("3}"), (Texts{"LL", "eL", "Lo"}));
+  EXPECT_EQ(texts("4}"), (Texts{"he", "eL", "LL", "Lo"}));  // none is left out: in their order
+  EXPECT_EQ(texts(R"(2,"prompt":["heLLo","abcDe"]})"), (Texts{"LL", "eL", "cD", "De"}));
+  // By token: the longer answer has the smaller sum.
+  EXPECT_EQ(texts(R"(1,"max_tokens":4,"stop":"e"})"), Texts{"LLoh"});
+  const Parsed told = server.post("/v1/completions", body + R"(1,"logprobs":0})").json();
+  EXPECT_EQ(told["choices"][0]["logprobs"]["token_logprobs"], Parsed::parse("[-0.25,-0.25]"));
+}
+
 TEST_F(OpenAiApi, PassesSamplingOn) {
   server.post("/v1/completions",
               complete(
@@ -343,7 +374,11 @@ TEST_F(OpenAiApi, RefusesBadFields) {
       {R"("audio":{})", 400, "audio"},
       {R"("modalities":["audio"])", 400, "modalities"},
       {R"("echo":1)", 400, "echo"},
-      {R"("best_of":2)", 400, "best_of"},
+      {R"("best_of":0)", 400, "best_of"},
+      {R"("best_of":21)", 400, "best_of"},
+      {R"("best_of":2,"n":3)", 400, "best_of"},
+      {R"("best_of":2,"stream":true)", 400, "best_of"},
+      {R"("best_of":"2")", 400, "best_of"},
       {R"("suffix":"x")", 400, "suffix"},
       {R"("regex":"a+")", 400, "regex"},
   };

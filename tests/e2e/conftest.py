@@ -138,6 +138,20 @@ def endless_model(work):
 
 
 @pytest.fixture(scope="session")
+def mute_model(work):
+    """Nearly all its tokens are control tokens, which write nothing: a stream that runs is silent,
+    so that a reader which gets little time has nothing to catch up with."""
+    path = work / "mute.gguf"
+    kinds = [3] * len(makers.V)
+    for token in ("\u0120", "t", "\u0120t"):
+        kinds[makers.V.index(token)] = 1
+    makers.tiny_gguf(str(path), kvo={
+        "llama.context_length": makers.kv("llama.context_length", makers.U32, 200_000),
+        "tokenizer.ggml.token_type": makers.kv("tokenizer.ggml.token_type", makers.ARR, kinds, makers.I32)})
+    return path
+
+
+@pytest.fixture(scope="session")
 def start(work):
     """Starts servers that end with the session; start(model, *flags) -> Server."""
     started = []

@@ -127,6 +127,17 @@ def test_every_kv_type_is_served_visibly_or_refused(word, start, tiny_model):
     assert "bf16, float32" in message
 
 
+@pytest.mark.parametrize("asked, kept", [("auto", "float32"), ("bf16", "bf16"), ("float32", "float32"),
+                                         ("fp8_e4m3", "fp8_e4m3")])
+def test_float32_models_keep_the_cache_that_was_asked_for(asked, kept, start, tiny_model):
+    flags = ("--dtype", "float32", "--kv-cache-dtype", asked)
+    info = start(tiny_model, *flags).info()
+    assert info["kv_cache_dtype"] == kept
+    assert info["kv_bytes_per_token"] == makers.L * makers.KH * 2 * makers.HD * BYTES[kept]
+    found = report(tiny_model, *flags)
+    assert found["plan"]["kv_cache_dtype"] == found["memory"]["kv_cache_dtype"] == kept
+
+
 @pytest.mark.parametrize("flag", ["--kv-cache-dtype", "--attention-backend", "--dtype"])
 @pytest.mark.parametrize("value", ["nosuch", "", "BF16", "CPU_FLASH"])
 def test_words_that_no_option_has_are_refused_with_those_it_has(flag, value, tiny_model):

@@ -52,20 +52,6 @@ def test_sigterm_finishes_the_running_stream(start, endless_model):
         socket.create_connection(("127.0.0.1", server.port), timeout=2)
 
 
-@pytest.fixture(scope="module")
-def mute_model(work):
-    """Nearly all its tokens are control tokens, which write nothing: a stream that runs is silent,
-    so that a reader which gets little time has nothing to catch up with."""
-    path = work / "mute.gguf"
-    kinds = [3] * len(makers.V)
-    for token in ("\u0120", "t", "\u0120t"):
-        kinds[makers.V.index(token)] = 1
-    makers.tiny_gguf(str(path), kvo={
-        "llama.context_length": makers.kv("llama.context_length", makers.U32, 200_000),
-        "tokenizer.ggml.token_type": makers.kv("tokenizer.ggml.token_type", makers.ARR, kinds, makers.I32)})
-    return path
-
-
 def test_sigterm_bounds_the_time_that_requests_get(start, mute_model):
     server = start(mute_model, "--drain-timeout", "1")
     body = {"messages": [{"role": "user", "content": "t"}], "max_tokens": 150_000, "ignore_eos": True}

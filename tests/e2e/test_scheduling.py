@@ -100,6 +100,22 @@ def test_choices_share_the_pages_of_their_prompt(tiny):
     assert after["cached_tokens_total"] - before["cached_tokens_total"] == 7 * 96
 
 
+def test_best_of_tells_the_likeliest_and_shares_the_pages_of_the_prompt(tiny):
+    body = complete(prompt=ids_of(100, 9), max_tokens=6, ignore_eos=True, temperature=1.5, seed=11)
+    every = tiny.post("/v1/completions", {**body, "n": 8, "logprobs": 0, "cache_salt": "each"}).json()
+    mean = lambda choice: sum(choice["logprobs"]["token_logprobs"]) / 6
+    ranked = sorted(every["choices"], key=mean, reverse=True)
+    assert len({choice["text"] for choice in ranked}) > 4
+    before = tiny.info()
+    for count in (1, 3):
+        best = tiny.post("/v1/completions", {**body, "n": count, "best_of": 8, "cache_salt": f"best {count}"}).json()
+        assert [choice["text"] for choice in best["choices"]] == [choice["text"] for choice in ranked[:count]]
+        assert [choice["index"] for choice in best["choices"]] == list(range(count))
+        assert best["usage"]["completion_tokens"] == 8 * 6 and best["usage"]["prompt_tokens"] == 100
+    assert tiny.quiet()
+    assert tiny.info()["cached_tokens_total"] - before["cached_tokens_total"] == 2 * 7 * 96
+
+
 def test_a_thousand_requests_at_once(start, tiny_model):
     server = start(tiny_model, "--max-total-tokens", "2048", "--schedule-policy", "lpm")
     files = len(os.listdir(f"/proc/{server.process.pid}/fd"))
