@@ -92,10 +92,11 @@ def test_log_probabilities_are_those_without_the_cache(tiny, uncached, length, m
 
 
 @pytest.mark.parametrize("chunk, page", [("16", "16"), ("64", "1"), ("512", "64")])
-def test_cancelled_prompts_leave_only_what_was_computed(start, tiny_model, uncached, chunk, page):
+def test_cancelled_prompts_leave_only_what_was_computed(start, tiny_model, chunk, page):
     """Half of many requests that share a prefix go away at random moments, many of them within their prefill; the
     prefix answers as without the cache, and a flush takes back every page."""
-    server = start(tiny_model, "--chunked-prefill-size", chunk, "--page-size", page)
+    flags = ("--chunked-prefill-size", chunk, "--page-size", page)
+    server, uncached = start(tiny_model, *flags), start(tiny_model, *flags, "--disable-radix-cache")
     source = random.Random(4)
     for turn in range(200 if SOAK else 20):
         prefix = ids_of(200, 1000 + turn)
