@@ -77,19 +77,15 @@ class Cache {
 
  private:
   void fill(ThreadPool& pool, std::int32_t pages) {
-    const std::int64_t bytes = layout_.record_bytes();
     std::mt19937 random(5);
-    std::vector<std::byte> sample(static_cast<size_t>(bytes));
-    for (std::int64_t i = 0; i < bytes / layout_.element_bytes(); ++i) {
-      const float value = static_cast<float>(random() & 0xFFFFu) / 32768.0f - 1.0f;
-      const std::uint16_t half = bf16_from_f32(value);
-      std::byte* at = sample.data() + i * layout_.element_bytes();
-      if (layout_.dtype == DType::kF32) {
-        std::memcpy(at, &value, 4);
-      } else {
-        std::memcpy(at, &half, 2);
-      }
+    std::uniform_real_distribution<float> uniform(-1, 1);
+    std::vector<float> values(2 * kDim);
+    for (std::int64_t slot = 0; slot < kPage; ++slot) {
+      for (float& value : values) value = uniform(random);
+      store_->store(0, 0, 0, slot, values.data(), values.data() + kDim);
     }
+    const std::byte* first = store_->record(0, 0, 0);
+    const std::vector<std::byte> sample(first, first + layout_.record_bytes());
     const std::int64_t records = std::int64_t{layers_} * pages;
     pool.for_each(
         records, pool.even_grain(records), [&](std::int64_t begin, std::int64_t end, int) {
@@ -141,10 +137,13 @@ void measure(ThreadPool& pool, const std::string& kernel, DType type, const Shap
 }  // namespace
 
 void attention_cases(ThreadPool& pool, const std::string& only, const CaseSink& sink) {
-  for (const DType type : {DType::kBF16, DType::kF32}) {
-    const std::string suffix = type == DType::kF32 ? "f32" : "bf16";
-    const std::string decode = "decode attention " + suffix;
-    const std::string prefill = "prefill attention " + suffix;
+  constexpr std::pair<DType, const char*> kTypes[] = {{DType::kBF16, "bf16"},
+                                                      {DType::kF32, "f32"},
+                                                      {DType::kF8E4M3, "fp8_e4m3"},
+                                                      {DType::kI8, "int8"}};
+  for (const auto& [type, suffix] : kTypes) {
+    const std::string decode = std::string("decode attention ") + suffix;
+    const std::string prefill = std::string("prefill attention ") + suffix;
     if (decode.find(only) != std::string::npos) {
       for (const Shape& shape :
            {Shape{1, 1, 512}, {1, 1, 2048}, {1, 1, 8192}, {1, 1, 16384}, {64, 1, 512}}) {
