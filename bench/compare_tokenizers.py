@@ -185,13 +185,13 @@ def main():
     in_own_environment()
     shared = pathlib.Path(os.environ.get("QUERN_SHARED", ROOT.parent / "shared"))
     with tempfile.TemporaryDirectory() as folder:
-        temporary = pathlib.Path(folder)
+        temporary, all_texts = pathlib.Path(folder), texts()
         print("| tokenizer | file | beside | text | quern, MB/s | library, MB/s | ratio |\n|---|---|---|---|---|---|---|")
         for name, file in files(shared):
             if options.only and name not in options.only.split(","):
                 continue
             reference = Reference(file, temporary)
-            for kind, text in texts().items():
+            for kind, text in all_texts.items():
                 if options.texts and kind not in options.texts.split(","):
                     continue
                 written = temporary / f"{kind}.txt"

@@ -125,8 +125,7 @@ void parse_tokenizer_config(std::string_view text, const std::string& file,
   static const json kNone = json::object();
   const json root = parse_json_object(text, file);
   const ConfigFields fields({&root}, kNone, file, "the tokenizer");
-  // Tokenizers of these files begin texts unless told otherwise; a tokenizer.json says it itself.
-  source.add_bos = fields.boolean({"add_bos_token"}).value_or(!source.model_file.empty());
+  source.add_bos = fields.boolean({"add_bos_token"}).value_or(source.add_bos);
   source.add_eos = fields.boolean({"add_eos_token"}).value_or(false);
   source.bos_token = token_of(fields, "bos_token");
   source.eos_token = token_of(fields, "eos_token");
@@ -143,7 +142,9 @@ TokenizerSource read_tokenizer_files(const std::string& folder, const ModelConfi
   } else if (const std::string file = model_file_of(folder); !file.empty()) {
     source.origin = file;
     source.model_file = read_text_file(file);
-    source.add_bos = true;
+    // SentencePiece's, Mistral's and Llama 3's begin texts unless told otherwise; those of Qwen and
+    // Kimi do not. A tokenizer.json says it itself.
+    source.add_bos = !file.ends_with("tiktoken.model") && !file.ends_with(".tiktoken");
   }
   const std::string config_file = folder + "/tokenizer_config.json";
   if (is_file(config_file)) {

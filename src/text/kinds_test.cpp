@@ -261,50 +261,75 @@ TEST(TokenizerKinds, BytePairsOfGguf) {
   }
 }
 
-// The 100,256 ranks by which the file is known: all of one and of two bytes, then some of three.
-TEST(TokenizerKinds, TiktokenFile) {
+std::string base64_of(std::string_view bytes) {
   constexpr std::string_view kDigits =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  const auto base64 = [&](std::string_view bytes) {
-    std::string out;
-    for (std::size_t i = 0; i < bytes.size(); i += 3) {
-      std::uint32_t bits = 0;
-      const std::size_t count = std::min<std::size_t>(3, bytes.size() - i);
-      for (std::size_t k = 0; k < 3; ++k) {
-        bits = bits << 8 | (k < count ? static_cast<std::uint8_t>(bytes[i + k]) : 0u);
-      }
-      for (std::size_t k = 0; k < 4; ++k) {
-        out += k <= count ? kDigits[bits >> (18 - 6 * k) & 63] : '=';
-      }
+  std::string out;
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    std::uint32_t bits = 0;
+    const std::size_t count = std::min<std::size_t>(3, bytes.size() - i);
+    for (std::size_t k = 0; k < 3; ++k) {
+      bits = bits << 8 | (k < count ? static_cast<std::uint8_t>(bytes[i + k]) : 0u);
     }
-    return out;
-  };
+    for (std::size_t k = 0; k < 4; ++k) {
+      out += k <= count ? kDigits[bits >> (18 - 6 * k) & 63] : '=';
+    }
+  }
+  return out;
+}
+
+// A file of that many ranks, by which its encoding is known: all of one and of two bytes, then some
+// of "ab" and of "cd" with two bytes more.
+TokenizerSource tiktoken_source(std::size_t ranks) {
   std::string lines;
   std::size_t rank = 0;
-  const auto add = [&](std::string_view bytes) {
-    lines += fmt::format("{} {}\n", base64(bytes), rank++);
+  const auto add = [&](const std::string& bytes) {
+    lines += fmt::format("{} {}\n", base64_of(bytes), rank++);
   };
   const auto byte = [](std::size_t value) { return std::string(1, static_cast<char>(value)); };
+  const auto two = [&](std::size_t i) { return byte(i >> 8) + byte(i); };
   for (std::size_t i = 0; i < 256; ++i) add(byte(i));
-  for (std::size_t i = 0; i < 65536; ++i) add(byte(i >> 8) + byte(i));
-  for (std::size_t i = 0; rank < 100256; ++i) add("ab" + byte(i >> 8) + byte(i));
+  for (std::size_t i = 0; i < 65536; ++i) add(two(i));
+  for (std::size_t i = 0; i < 65536 && rank < ranks; ++i) add("ab" + two(i));
+  for (std::size_t i = 0; rank < ranks; ++i) add("cd" + two(i));
   TokenizerSource source;
   source.model_file = lines;
-  source.origin = "cl100k.tiktoken";
-  const auto tokenizer = Tokenizer::create(source, 101000);
-  const auto pair = [](std::string_view two) {
-    return 256 + (static_cast<std::uint8_t>(two[0]) << 8) + static_cast<std::uint8_t>(two[1]);
-  };
+  source.origin = "test.tiktoken";
+  return source;
+}
+
+std::int32_t pair_id(std::string_view two) {
+  return 256 + (static_cast<std::uint8_t>(two[0]) << 8) + static_cast<std::uint8_t>(two[1]);
+}
+
+TEST(TokenizerKinds, TiktokenFile) {
+  const auto tokenizer = Tokenizer::create(tiktoken_source(100256), 101000);
   const std::int32_t four = 256 + 65536 + ('c' << 8) + 'd';
   EXPECT_EQ(tokenizer->encode("abcd", false), Ids{four});
   EXPECT_EQ(tokenizer->encode("xabcd", false), (Ids{'x', four}));
-  EXPECT_EQ(tokenizer->encode("bcab", false), (Ids{pair("bc"), pair("ab")}));
+  EXPECT_EQ(tokenizer->encode("bcab", false), (Ids{pair_id("bc"), pair_id("ab")}));
   EXPECT_EQ(tokenizer->encode("It's 1234", false),
-            (Ids{pair("It"), pair("'s"), ' ', pair("12"), '3', '4'}));
+            (Ids{pair_id("It"), pair_id("'s"), ' ', pair_id("12"), '3', '4'}));
   EXPECT_EQ(tokenizer->encode("x<|endoftext|>", true), (Ids{'x', 100257}));
   EXPECT_EQ(tokenizer->size(), 100277);
   EXPECT_EQ(decode(*tokenizer, tokenizer->encode("na\u00EFve \U0001F642\n", false)),
             "na\u00EFve \U0001F642\n");
+}
+
+TEST(TokenizerKinds, KimisTiktokenFile) {
+  TokenizerSource source = tiktoken_source(163584);
+  source.added_tokens = {{.id = 163585, .content = "[EOS]", .special = true}};
+  const auto tokenizer = Tokenizer::create(source, 163840);
+  EXPECT_EQ(tokenizer->size(), 163840);
+  EXPECT_EQ(tokenizer->id_of("<|reserved_token_163584|>"), 163584);
+  EXPECT_EQ(tokenizer->id_of("<|reserved_token_163585|>"), -1);
+  EXPECT_EQ(tokenizer->encode("cd12[EOS]", true), (Ids{pair_id("cd"), pair_id("12"), 163585}));
+  EXPECT_EQ(tokenizer->encode("[EOS]", false).size(), 4u);
+  // A word of Latin letters ends before a Han character: d and its first byte stay apart.
+  const Ids ids = tokenizer->encode("abcd\u6F22d", false);
+  EXPECT_EQ(ids.front(), 256 + 65536 + ('c' << 8) + 'd');
+  EXPECT_EQ(ids.back(), 'd');
+  EXPECT_EQ(decode(*tokenizer, ids), "abcd\u6F22d");
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ void match_parts(const Regex& pattern, std::string_view piece, MatchScratch& scr
                  std::vector<Part>& parts) {
   parts.clear();
   std::size_t done = 0, at = 0;
-  while (at <= piece.size()) {
+  while (at <= piece.size() && (at > 0 || pattern.can_match(piece))) {
     Span match{};
     if (pattern.find(piece, at, scratch, match) != MatchResult::kMatch) break;
     // An empty match just behind the last one would stand still.
@@ -169,16 +169,20 @@ const SplitStep& gpt2_split() {
 
 }  // namespace
 
+// The patterns begin by what can begin a match, so that words without any are passed over quickly
+// (Regex::can_match), which PCRE2 does not see in a property.
 PreTokenizerStep digits_split(bool individual) {
-  static const Regex one = own(R"(\p{N})"), run = own(R"(\p{N}+)");
+  static const Regex one = own(R"((?=[0-9\x{80}-\x{10FFFF}])\p{N})"),
+                     run = own(R"((?=[0-9\x{80}-\x{10FFFF}])\p{N}+)");
   return SplitStep{individual ? one : run, SplitBehavior::kIsolated, false};
 }
 
 PreTokenizerStep punctuation_split(SplitBehavior behavior) {
-  static const Regex one = own(R"([!-\/:-@\[-`\{-~\p{P}])"),
-                     run = own(R"([!-\/:-@\[-`\{-~\p{P}]+)");
-  if (behavior == SplitBehavior::kContiguous)
+  static const Regex one = own(R"((?=[!-\/:-@\[-`\{-~\x{80}-\x{10FFFF}])[!-\/:-@\[-`\{-~\p{P}])"),
+                     run = own(R"((?=[!-\/:-@\[-`\{-~\x{80}-\x{10FFFF}])[!-\/:-@\[-`\{-~\p{P}]+)");
+  if (behavior == SplitBehavior::kContiguous) {
     return SplitStep{run, SplitBehavior::kIsolated, false};
+  }
   return SplitStep{one, behavior, false};
 }
 

@@ -122,6 +122,16 @@ TEST(RegexDialect, ReadsNamesOfScripts) {
                      [&] { to_pcre_pattern(R"(\p{Han)", "test"); });
 }
 
+TEST(Regex, TellsWhereNothingCanBegin) {
+  for (const char* digits : {"[0-9][0-9]", R"((?=[0-9\x{80}-\x{10FFFF}])\p{N})"}) {
+    EXPECT_FALSE(Regex(digits, false, "test").can_match("letters")) << digits;
+    EXPECT_TRUE(Regex(digits, false, "test").can_match("a1")) << digits;
+  }
+  for (const char* unknown : {"x*", "(?<=a)b?", R"(\p{Nl})"}) {
+    EXPECT_TRUE(Regex(unknown, false, "test").can_match("letters")) << unknown;
+  }
+}
+
 TEST(Regex, RefusesAnOverlongPattern) {
   test::expect_error(errors::kTokenizerInvalid, {"16384"},
                      [] { Regex(std::string(20000, 'a'), false, "test"); });

@@ -4,6 +4,8 @@
 #include <pcre2.h>
 
 #include <array>
+#include <bitset>
+#include <optional>
 
 #include "base/error.h"
 #include "base/errors/base.h"
@@ -52,7 +54,8 @@ MatchScratch::~MatchScratch() = default;
 
 struct Regex::Code {
   pcre2_code* code = nullptr;
-  bool compiled = false;  // to machine code
+  bool compiled = false;                  // to machine code
+  std::optional<std::bitset<256>> first;  // bytes that can begin a match; empty: not known
   ~Code() { pcre2_code_free(code); }
 };
 
@@ -82,7 +85,23 @@ Regex::Regex(std::string_view pattern, bool literal, std::string_view origin) {
   }
   // Where executable memory is forbidden the interpreter serves, at a tenth of the speed.
   code->compiled = pcre2_jit_compile(code->code, PCRE2_JIT_COMPLETE) == 0;
+  const std::uint8_t* first = nullptr;
+  pcre2_pattern_info(code->code, PCRE2_INFO_FIRSTBITMAP, &first);
+  if (first != nullptr) {
+    code->first.emplace();
+    for (std::size_t byte = 0; byte < 256; ++byte) {
+      code->first->set(byte, (first[byte / 8] >> (byte % 8) & 1) != 0);
+    }
+  }
   code_ = std::move(code);
+}
+
+bool Regex::can_match(std::string_view subject) const {
+  if (!code_->first) return true;
+  for (const char c : subject) {
+    if (code_->first->test(static_cast<std::uint8_t>(c))) return true;
+  }
+  return false;
 }
 
 MatchResult Regex::find(std::string_view subject, std::size_t start, MatchScratch& scratch,

@@ -50,6 +50,8 @@ class Regex {
   // characters.
   MatchResult find(std::string_view subject, std::size_t start, MatchScratch& scratch,
                    Span& match) const;
+  // False where no byte of `subject` can begin a match: cheaper than to search a short word.
+  bool can_match(std::string_view subject) const;
 
  private:
   struct Code;

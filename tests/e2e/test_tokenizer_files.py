@@ -1,4 +1,5 @@
 """Models whose tokenizer is no tokenizer.json: SentencePiece's, Mistral's and OpenAI's files, GGUF of any kind."""
+import base64
 import json
 import pathlib
 import shutil
@@ -69,6 +70,20 @@ def test_folders_and_files_give_the_same_ids(work, name, file, rows):
         assert tokenized(KINDS / file, text, "--no-special-tokens") == ids
     for text in ("The wheel was stopped.", "na\u00efve \u6f22\u5b57" if file != "bpe.model" else "naive"):
         assert decoded(folder, tokenized(folder, text)) == text
+
+
+def test_a_tiktoken_file_of_kimis_begins_no_text(work):
+    ranks = [bytes([i]) for i in range(256)] + [bytes([i, k]) for i in range(256) for k in range(256)]
+    ranks += [b"ab" + more for more in ranks[256:]]
+    ranks += [b"cd" + more for more in ranks[256:163584 - len(ranks) + 256]]
+    folder = work / "kimi"
+    makers.tiny_hf(str(folder), cfg={"vocab_size": 163840, "bos_token_id": 163584, "eos_token_id": 163585})
+    (folder / "tokenizer.json").unlink()
+    (folder / "tiktoken.model").write_text("".join(f"{base64.b64encode(token).decode()} {rank}\n" for rank, token in enumerate(ranks)))
+    named = {"163584": {"content": "[BOS]", "special": True}, "163586": {"content": "<|im_end|>", "special": True}}
+    (folder / "tokenizer_config.json").write_text(json.dumps({"bos_token": "[BOS]", "added_tokens_decoder": named}))
+    assert tokenized(folder, "ab<|im_end|>", "--allow-special-tokens-in-prompt") == [256 + 256 * ord("a") + ord("b"), 163586]
+    assert decoded(folder, [256 + 256 * ord("a") + ord("b"), 163586]) == "ab"
 
 
 def test_a_gguf_file_that_cannot_be_served_still_tokenizes(work):
