@@ -36,7 +36,7 @@ void print_row(const engine::KernelResult& r) {
   const std::string share = r.bound == engine::Limit::kNone
                                 ? ""
                                 : fmt::format("{:4.0f} % of {}", 100 * r.share, name_of(r.bound));
-  fmt::print("{:22} {:32} {:11.1f} {} {}  {:16}{}\n", r.kernel, r.shape, r.seconds * 1e6,
+  fmt::print("{:25} {:32} {:11.1f} {} {}  {:16}{}\n", r.kernel, r.shape, r.seconds * 1e6,
              rate(r.bytes), rate(r.operations), share, r.calm_repeats < 3 ? "  noisy" : "");
   std::fflush(stdout);
 }
@@ -49,7 +49,7 @@ void print_peaks(const kernels::Peaks& peaks, int threads) {
       "int8 {:.0f} GOP/s, 4-bit {:.0f} GOP/s\n",
       peaks.memory / 1e9, peaks.cache / 1e9, peaks.f32 / 1e9, peaks.bf16 / 1e9, peaks.int8 / 1e9,
       peaks.int4 / 1e9);
-  fmt::print("{:22} {:32} {:>11} {:>8} {:>8}  {}\n", "kernel", "shape", "us", "GB/s", "GOP/s",
+  fmt::print("{:25} {:32} {:>11} {:>8} {:>8}  {}\n", "kernel", "shape", "us", "GB/s", "GOP/s",
              "share of the limit");
 }
 
