@@ -7,6 +7,7 @@ ChatML is built in; the templates of real models are read from $QUERN_SHARED/fix
 (default ../shared) where that folder is there. Each figure is the processor time of one rendering
 from parsed request to prompt: the median of the rounds and their range.
 """
+
 import argparse
 import json
 import os
@@ -16,9 +17,11 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-SAID = ("Tell me how the mill grinds wheat, and why the miller kept a book of what came in and what went out.",
-        "The wheel turns the stones; the grain falls between them. The book showed that nothing was lost but the\n"
-        "twentieth part that the law allowed him for his trouble, and so he could answer to the farms.")
+SAID = (
+    "Tell me how the mill grinds wheat, and why the miller kept a book of what came in and what went out.",
+    "The wheel turns the stones; the grain falls between them. The book showed that nothing was lost but the\n"
+    "twentieth part that the law allowed him for his trouble, and so he could answer to the farms.",
+)
 
 
 def default_model():
@@ -32,13 +35,40 @@ def conversation(count):
 
 
 # Some of the templates fail without.
-TOOLS = [{"type": "function", "function": {"name": "weigh", "description": "Weighs a sack of grain.", "parameters": {
-    "type": "object", "properties": {"sack": {"type": "string", "description": "Its number"}}, "required": ["sack"]}}}]
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": "weigh",
+            "description": "Weighs a sack of grain.",
+            "parameters": {
+                "type": "object",
+                "properties": {"sack": {"type": "string", "description": "Its number"}},
+                "required": ["sack"],
+            },
+        },
+    }
+]
 
 
 def milliseconds(quern, template, chat, repeats):
-    done = subprocess.run([quern, "template", "--model", default_model(), "--chat-template", template, "--repeats",
-                           str(repeats), "--log-level", "error"], input=chat, capture_output=True, text=True)
+    done = subprocess.run(
+        [
+            quern,
+            "template",
+            "--model",
+            default_model(),
+            "--chat-template",
+            template,
+            "--repeats",
+            str(repeats),
+            "--log-level",
+            "error",
+        ],
+        input=chat,
+        capture_output=True,
+        text=True,
+    )
     if done.returncode:
         return None, done.stderr.splitlines()[0]
     return float(done.stderr.split()[0]), len(done.stdout)
@@ -53,7 +83,10 @@ def main():
     parser.add_argument("--only", help="names of templates, with commas between")
     options = parser.parse_args()
     folder = pathlib.Path(os.environ.get("QUERN_SHARED", ROOT.parent / "shared")) / "fixtures/chat-templates"
-    templates = {"chatml": "chatml", **{file.stem: str(file) for file in sorted(folder.glob("*.jinja")) if file.stem != "chatml"}}
+    templates = {
+        "chatml": "chatml",
+        **{file.stem: str(file) for file in sorted(folder.glob("*.jinja")) if file.stem != "chatml"},
+    }
     if len(templates) == 1:
         print(f"only ChatML: there is no {folder}", file=sys.stderr)
     # An odd number, so that the last message is the user's.
@@ -71,7 +104,10 @@ def main():
             print(f"| {name} | refused: {runs[0][1]} | |")
             continue
         times = [run[0] for run in runs]
-        print(f"| {name}{remark} | {statistics.median(times):.2f} ({min(times):.2f}–{max(times):.2f}) | {runs[0][1]} |", flush=True)
+        print(
+            f"| {name}{remark} | {statistics.median(times):.2f} ({min(times):.2f}–{max(times):.2f}) | {runs[0][1]} |",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

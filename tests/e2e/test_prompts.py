@@ -64,3 +64,34 @@ def test_a_models_own_top_p_of_0_means_greedy(start, work):
                            "--max-tokens", "8"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["text"] == greedy
+
+
+# What a template writes first, and its ids.
+OPENINGS = {"nothing": ("", []), "the beginning": ("<s>", [0]), "two control tokens": ("<s><|im_start|>", [0, 2]),
+            "another control token": ("<|im_start|>", [2]), "two beginnings": ("<s><s>", [0, 0])}
+
+
+@pytest.mark.parametrize("adds", [True, False])
+@pytest.mark.parametrize("opening", OPENINGS)
+def test_a_prompt_begins_once(start, work, opening, adds):
+    text, ids = OPENINGS[opening]
+    path = work / f"opens_{opening.replace(' ', '_')}_{adds}.gguf"
+    makers.tiny_gguf(str(path), kvo={
+        "tokenizer.chat_template": makers.kv("tokenizer.chat_template", makers.STR,
+                                             text + "{% for m in messages %}{{ m.content }}{% endfor %}"),
+        "tokenizer.ggml.add_bos_token": makers.kv("tokenizer.ggml.add_bos_token", makers.BOOL, adds)})
+    server = start(path)
+    said = [4 + ord(letter) for letter in "hi"]
+    chat = {"messages": [{"role": "user", "content": "hi"}]}
+    expected = [*([0] if adds and ids[:1] != [0] else []), *ids, *said]
+    assert server.post("/tokenize", chat).json()["tokens"] == expected
+    reply = server.post("/v1/chat/completions", {**chat, "max_tokens": 1})
+    assert reply.json()["usage"]["prompt_tokens"] == len(expected)
+
+    def tokens_of(prompt, **more):
+        reply = server.post("/v1/completions", {"prompt": prompt, "max_tokens": 1, **more})
+        return reply.json()["usage"]["prompt_tokens"]
+
+    assert tokens_of("hi") == adds + 2
+    assert tokens_of("<s>hi", add_special_tokens=True) == 3  # one, whoever asks for it
+    assert tokens_of(said) == 2 and tokens_of([0, *said]) == 3 and tokens_of([0, 0, *said]) == 4
