@@ -11,7 +11,7 @@ import re
 import sys
 
 LOW = {"base", "core"}
-ENGINE = LOW | {"checkpoint", "kernels", "cache", "scheduler", "attention", "model", "text"}
+ENGINE = LOW | {"checkpoint", "kernels", "cache", "scheduler", "attention", "model", "text", "grammar"}
 ALLOWED = {
     "base": set(),
     "core": {"base"},
@@ -23,13 +23,14 @@ ALLOWED = {
     "attention": LOW | {"kernels", "cache"},
     "model": LOW | {"checkpoint", "kernels", "cache", "attention"},
     "text": LOW | {"checkpoint"},
+    "grammar": LOW | {"text"},
     "engine": ENGINE,
     "server": LOW | {"catalog", "engine"},
     "load": {"base"},
     "cli": LOW | {"catalog", "engine", "server", "load", "kernels", "text"},
 }
 # Folders that may know the public header: those at and above the engine, and text for messages.
-PUBLIC = {"engine", "server", "cli", "text", "scheduler"}
+PUBLIC = {"engine", "server", "cli", "text", "scheduler", "grammar"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 
 

@@ -13,6 +13,7 @@ import sys
 import generate_errors
 
 EXCEPTIONS = {
+    "GrammarTooCostly": "needs a mask of more than two seconds, which the limits of grammars are there to prevent",
     "CpuTooOld": "needs a processor without SSE4.2; main prints it before any Error can be made",
     "InternalError": "our own bug, which no input can reach; base's tests look at its words",
     "StepFailed": "an exception inside a step that is no Error: only a bug or a lack of memory makes one",

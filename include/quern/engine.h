@@ -24,6 +24,10 @@ struct EngineOptions {
   // Formats of output_parsers.h. "auto": calls in the format that the model's template shows;
   // reasoning has no such choice and stays in the text without a name.
   std::string tool_call_parser = "auto", reasoning_parser;
+  std::string grammar_backend = "xgrammar";  // or none: requests with a grammar are refused
+  // White space in JSON by a grammar: a regex in place of the usual, or ", " and ": " alone.
+  std::string constrained_json_whitespace_pattern;
+  bool constrained_json_disable_any_whitespace = false;
   bool allow_special_tokens_in_prompt = false;  // as if each request said parse_special_tokens
   std::string dtype = "auto";                   // auto, bfloat16, float32
   bool no_repack = false;                       // weights stay mapped as they are stored

@@ -78,7 +78,8 @@ std::unique_ptr<ReasoningParser> make_reasoning_parser(
 std::vector<std::string_view> reasoning_formats();
 // What the end of a prompt says to a format.
 ReasoningStart reasoning_start(std::string_view format, std::string_view prompt_end);
-// The mark that closes reasoning; "" where the format has none or there is no such format.
+// The marks that open and close reasoning; "" where the format has none or there is no such format.
+std::string_view reasoning_begin_mark(std::string_view format);
 std::string_view reasoning_end_mark(std::string_view format);
 
 }  // namespace quern

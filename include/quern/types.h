@@ -9,6 +9,20 @@
 
 namespace quern {
 
+// The form that an answer has to have.
+struct Grammar {
+  enum class Kind {
+    kJsonObject,     // any JSON object
+    kJsonSchema,     // JSON that a schema allows
+    kRegex,          // a whole match of a regular expression
+    kEbnf,           // what the rule root of a grammar writes
+    kStructuralTag,  // text with places that have a form of their own
+  };
+  Kind kind = Kind::kJsonObject;
+  std::string text{};  // the schema, pattern, grammar or tag; of kJsonObject none
+  bool operator==(const Grammar&) const = default;
+};
+
 struct SamplingParams {
   double temperature = 1.0;               // 0 is greedy
   std::int64_t top_k = 0;                 // 0, -1 and anything ≥ the vocabulary: off
@@ -26,6 +40,7 @@ struct SamplingParams {
   double presence_penalty = 0.0, frequency_penalty = 0.0;
   double repetition_penalty = 1.0;  // divides logits above 0 of tokens seen, prompt included
   std::vector<std::pair<std::int32_t, float>> logit_bias{};  // added, after the penalties
+  std::optional<Grammar> grammar{};           // of the answer, behind its reasoning
   bool no_stop_trim = false;                  // what ended the text stays in it
   bool skip_special_tokens = true;            // control tokens write nothing
   bool spaces_between_special_tokens = true;  // else adjacent ones write no blanks of their own
@@ -70,6 +85,11 @@ struct ChatOptions {
   bool add_generation_prompt = true;
   bool continue_final_message = false;  // the prompt ends inside the last message
   std::string tools{}, documents{};     // JSON arrays
+  // Calls are held to a grammar: one has to come (`call_required`), of the tool with this name, or any;
+  // and those of tools that say `strict` follow their schemas.
+  bool call_required = false;
+  std::string call_name{};
+  bool parallel_calls = true;
   std::string template_kwargs{};        // a JSON object of further variables
 };
 

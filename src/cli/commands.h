@@ -17,6 +17,7 @@ int bench_scheduler_command(const Options& options);   // bench_scheduler.cpp
 int bench_throughput_command(const Options& options);  // bench_throughput.cpp
 int bench_serve_command(const Options& options);       // bench_serve.cpp
 int bench_tokenizer_command(const Options& options);   // bench_tokenizer.cpp
+int bench_grammar_command(const Options& options);     // bench_grammar.cpp
 int inspect_command(const Options& options);           // inspect.cpp
 int template_command(const Options& options);          // template.cpp
 int tokenize_command(const Options& options);          // tokenize.cpp

@@ -51,9 +51,10 @@ void add_model(Flags flags, Options* o) {
 }
 
 void add_chat_template(Flags flags, Options* o) {
-  flags.text("--chat-template", &o->engine.chat_template,
-             "Chat template in place of the model's: a .jinja file, SGLang's .json, or chatml, llama-2",
-             "FILE|NAME");
+  flags.text(
+      "--chat-template", &o->engine.chat_template,
+      "Chat template in place of the model's: a .jinja file, SGLang's .json, or chatml, llama-2",
+      "FILE|NAME");
 }
 
 void add_special_tokens(Flags flags, Options* o) {
@@ -92,6 +93,13 @@ void add_engine(Flags flags, Options* o) {
       "How the model marks its reasoning, e.g. qwen3, deepseek-r1; without it reasoning stays "
       "in the text",
       "NAME");
+  flags.text("--grammar-backend", &e.grammar_backend,
+             "What compiles the grammars of requests: xgrammar, or none, which refuses them",
+             "NAME");
+  flags.text("--constrained-json-whitespace-pattern", &e.constrained_json_whitespace_pattern,
+             "Regex of the white space in JSON by a grammar", "REGEX");
+  flags.on("--constrained-json-disable-any-whitespace", &e.constrained_json_disable_any_whitespace,
+           "JSON by a grammar has ', ' and ': ' and no other white space");
   add_special_tokens(flags, o);
   add_scheduling(flags, o);
   add_speculation(flags, o);

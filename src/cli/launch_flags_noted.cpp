@@ -13,8 +13,7 @@ constexpr std::string_view kCompile = "nothing is compiled at start";
 constexpr std::string_view kDevice =
     "the hardware is found, and for `quern check` named with --hardware";
 constexpr std::string_view kExact = "accumulation is in float32 always";
-constexpr std::string_view kGrammar =
-    "this build has no grammars; a request that asks for one is refused";
+constexpr std::string_view kGrammar = "grammars are compiled in memory, by xgrammar";
 constexpr std::string_view kGraphs = "there are no CUDA graphs here";
 constexpr std::string_view kHttpOnly =
     "this build answers plain HTTP/1.1 only; put a proxy before it";
@@ -74,8 +73,6 @@ constexpr LaunchFlag kFlags[] = {
     {"--bucket-time-to-first-token", "", kMany, kMetrics},
     {"--c128-page-size", "", kOne, kPacked},
     {"--collect-tokens-histogram", "", kOne, kMetrics},
-    {"--constrained-json-disable-any-whitespace", "", kSwitch, kGrammar},
-    {"--constrained-json-whitespace-pattern", "", kOne, kGrammar},
     {"--cp-strategy", "", kOne, kCollectives},
     {"--crash-dump-folder", "", kOne, kLogs},
     {"--cuda-graph-backend-decode", "", kOne, kGraphs},
@@ -235,7 +232,6 @@ constexpr LaunchFlag kFlags[] = {
     {"--gc-warning-threshold-secs", "", kOne, kLogs},
     {"--generation-tokens-buckets", "", kMany, kMetrics},
     {"--gpu-id-step", "", kOne, kDevice},
-    {"--grammar-backend", "", kOne, kGrammar},
     {"--hicache-host-memory-mode", "", kOne, kNoHostCache},
     {"--hicache-io-backend", "", kOne, kNoHostCache},
     {"--hicache-mem-layout", "", kOne, kNoHostCache},

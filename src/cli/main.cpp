@@ -56,6 +56,7 @@ int run_command(Command command, const Options& options) {
     case Command::kBenchThroughput: return bench_throughput_command(options);
     case Command::kBenchServe: return bench_serve_command(options);
     case Command::kBenchTokenizer: return bench_tokenizer_command(options);
+    case Command::kBenchGrammar: return bench_grammar_command(options);
     case Command::kInspect: return inspect_command(options);
     case Command::kTemplate: return template_command(options);
     case Command::kTokenize: return tokenize_command(options);

@@ -84,6 +84,12 @@ std::vector<Declared> declare_commands(CLI::App* program, Options* o) {
   Flags(tokenizer).positional("file", &o->file, "A text file");
   Flags(tokenizer).integer("--repeats", &o->bench_repeats, 1, 1'000'000, "Measured repeats", "3");
   Flags(tokenizer).on("--json", &o->json, "Print one JSON object");
+  CLI::App* grammar = add(bench, "grammar", "Compile and mask times of JSON schemas",
+                          Command::kBenchGrammar);
+  Flags(grammar).positional("tokenizer", &o->model, "A model or a tokenizer's file");
+  Flags(grammar).positional("file", &o->file, "A JSON object of schemas by name");
+  Flags(grammar).integer("--repeats", &o->bench_repeats, 1, 1'000'000, "Answers of each", "3");
+  Flags(grammar).on("--json", &o->json, "Print one JSON object");
   add_latency(Flags(latency), o);
   Flags(perplexity).positional("file", &o->file, "A text file");
 

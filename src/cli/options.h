@@ -112,6 +112,7 @@ enum class Command {
   kBenchThroughput,
   kBenchServe,
   kBenchTokenizer,
+  kBenchGrammar,
   kInspect,
   kTemplate,
   kTokenize,

@@ -173,7 +173,7 @@ TEST(CommandLine, SuggestsTheNearestCommand) {
 
 TEST(CommandLine, RefusesWhatIsMissingOrTooMuch) {
   expect_refused({"bench"}, errors::kMissingCommand,
-                 "`quern bench` needs a command: latency, perplexity, throughput, kernels, scheduler, serve, tokenizer.");
+                 "`quern bench` needs a command: latency, perplexity, throughput, kernels, scheduler, serve, tokenizer, grammar.");
   expect_refused({"generate"}, errors::kMissingArgument,
                  "`quern generate` needs a prompt in quotes.");
   expect_refused({"generate", "Hello", "there"}, errors::kUnexpectedArgument,

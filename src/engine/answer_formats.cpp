@@ -36,7 +36,10 @@ AnswerFormats::AnswerFormats(const EngineInfo& info, const text::Tokenizer& toke
   }
   all_marks_ = control_tokens(tokenizer, marks);
   const std::string_view end = reasoning_end_mark(reasoning_);
-  if (!end.empty()) closing_ = tokenizer.encode(end, true);
+  if (end.empty()) return;
+  closing_ = tokenizer.encode(end, true);
+  const auto opening = tokenizer.encode(reasoning_begin_mark(reasoning_), true);
+  if (opening.size() == 1) opening_ = opening[0];
 }
 
 ReasoningStart AnswerFormats::start(std::span<const std::int32_t> prompt) const {

@@ -31,12 +31,15 @@ class AnswerFormats {
   ReasoningStart start(std::span<const std::int32_t> prompt) const;
   // The tokens that close reasoning; none where the format has no such mark.
   const std::vector<std::int32_t>& closing() const { return closing_; }
+  // The token that opens reasoning, or −1 where the format has none of its own for it.
+  std::int32_t opening() const { return opening_; }
   const std::string& reasoning() const { return reasoning_; }
 
  private:
   const text::Tokenizer& tokenizer_;
   std::string reasoning_;
   std::vector<std::int32_t> reasoning_marks_, all_marks_, closing_;
+  std::int32_t opening_ = -1;
 };
 
 // Ends the reasoning of one request after so many tokens of it, by tokens that need no sampling.

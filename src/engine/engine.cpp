@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -17,58 +18,23 @@
 #include "base/error.h"
 #include "base/errors/engine.h"
 #include "base/log.h"
-#include "engine/answer_formats.h"
-#include "engine/logit_edits.h"
+#include "engine/active_request.h"
+#include "engine/grammars.h"
 #include "engine/logprobs.h"
-#include "engine/output_stream.h"
 #include "engine/prompt_ids.h"
 #include "engine/sampler.h"
 #include "engine/scheduling.h"
 #include "engine/startup.h"
 #include "kernels/aligned_buffer.h"
-#include "text/detokenizer.h"
+#include "kernels/ops.h"
 
 namespace quern {
 namespace engine {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kTimeoutCheck{20};
-
-// A request as the engine's thread knows it.
-struct Active {
-  SamplingParams sampling;
-  EventSink sink;
-  text::Detokenizer detokenizer;
-  OutputStream output;
-  LogitEdits edits;
-  LogprobOptions logprobs;
-  std::vector<std::int32_t> prompt{};            // where its log-probabilities were asked for
-  std::vector<TokenLogprobs> prompt_logprobs{};  // until the first event
-  ReasoningStart reasoning_start = ReasoningStart::kUnstated;
-  std::optional<ThinkingBudget> thinking;
-  std::uint64_t seed = 0;
-  std::int64_t prompt_tokens = 0;
-  std::int64_t completion_tokens = 0;
-  std::int64_t cached_tokens = 0;
-  std::int64_t max_tokens = 0;
-  Clock::time_point arrived = Clock::now();
-  std::optional<Clock::time_point> started{};  // when it was let in first
-};
-
-// What another thread asks of the engine's.
-struct Command {
-  RequestId id = 0;
-  bool cancel = false;
-  std::vector<std::int32_t> tokens;
-  SamplingParams sampling;
-  LogprobOptions logprobs;
-  std::string cache_space;
-  std::int64_t priority = 0;
-  std::optional<OutputStream> output;
-  std::span<const std::int32_t> shown;  // control tokens that its text needs
-  EventSink sink;
-};
+constexpr double kMaskSeconds = 2;  // for one token of an answer with a grammar
+constexpr size_t kMostForced = 32;  // tokens of one step that a grammar leaves no choice of
 
 // A question that its asker waits for. Asked between steps until it says yes or its time is over.
 struct Control {
@@ -91,7 +57,8 @@ class EngineImpl final : public Engine {
         max_queued_(options.max_queued_requests),
         waiting_limit_(options.request_waiting_timeout),
         running_limit_(options.request_running_timeout),
-        seed_(options.random_seed != 0 ? options.random_seed : clock_seed()) {
+        seed_(options.random_seed != 0 ? options.random_seed : clock_seed()),
+        grammars_(options, loaded_) {
     logits_ = kernels::AlignedBuffer(loaded_.max_rows * loaded_.info.vocab *
                                      static_cast<std::int64_t>(sizeof(float)));
     stats_.pages_total = loaded_.info.pages_total;
@@ -125,20 +92,29 @@ class EngineImpl final : public Engine {
     }
     command.output.emplace(command.sampling);
     command.sink = std::move(sink);
-    const std::lock_guard lock(mutex_);
+    std::optional<grammar::Source> source = grammars_.source_of(request);
+    std::unique_lock lock(mutex_);
     if (draining_ || stopping_) throw Error(errors::kEngineStopping);
     // By priority, who must go is known when it is queued.
     if (max_queued_ > 0 && !by_priority_ && new_ >= max_queued_) throw Error(errors::kQueueFull);
     ++new_;
     const RequestId id = command.id = ++last_id_;
-    commands_.push_back(std::move(command));
     ++submitted_;
+    if (source) {
+      command.grammar_kind = source->kind;
+      unready_.add(std::move(command));
+      lock.unlock();
+      compile(id, std::move(*source));
+      return id;
+    }
+    commands_.push_back(std::move(command));
     wake_.notify_all();
     return id;
   }
 
   void cancel(RequestId id) override {
     const std::lock_guard lock(mutex_);
+    make_ready(id, {});
     Command command;
     command.id = id;
     command.cancel = true;
@@ -177,7 +153,7 @@ class EngineImpl final : public Engine {
     std::unique_lock lock(mutex_);
     draining_ = true;
     wake_.notify_all();
-    const auto done = [this] { return idle_ && commands_.empty(); };
+    const auto done = [this] { return idle_ && commands_.empty() && unready_.size() == 0; };
     if (idle_changed_.wait_for(lock, limit, done)) return;
     cancel_all_ = true;
     wake_.notify_all();
@@ -190,6 +166,7 @@ class EngineImpl final : public Engine {
     const std::lock_guard lock(mutex_);
     EngineStats stats = stats_;
     for (const Command& command : commands_) stats.queued += command.cancel ? 0 : 1;
+    stats.queued += unready_.size();
     stats.requests_total = submitted_;
     return stats;
   }
@@ -216,6 +193,35 @@ class EngineImpl final : public Engine {
     }
   }
 
+  // A request waits beside the queue until its grammar is compiled.
+  void compile(RequestId id, grammar::Source&& source) {
+    try {
+      grammars_.queue().ask(std::move(source), [this, id](grammar::Outcome outcome) {
+        const std::lock_guard lock(mutex_);
+        make_ready(id, std::move(outcome));
+        wake_.notify_all();
+      });
+    } catch (const Error&) {
+      const std::lock_guard lock(mutex_);
+      if (!unready_.forget(id)) return;  // it was cancelled, and its last event says so
+      --new_;
+      throw;
+    }
+  }
+
+  // Requires: mutex_ held.
+  void make_ready(RequestId id, grammar::Outcome outcome) {
+    unready_.make_ready(id, std::move(outcome), &commands_);
+  }
+
+  // Requires: mutex_ not held.
+  void begin_unready() {
+    std::unique_lock lock(mutex_);
+    std::vector<Command> commands = unready_.take_all();
+    lock.unlock();
+    for (Command& command : commands) begin(std::move(command));
+  }
+
   // The answer of the engine's thread to `attempt`, which it calls between two steps.
   bool ask(std::function<bool()> attempt, std::chrono::milliseconds limit = {}) {
     const std::chrono::milliseconds longest = std::chrono::hours(24);  // now + more might overflow
@@ -240,13 +246,16 @@ class EngineImpl final : public Engine {
       for (RequestId id : plan.out_of_pages) finish(id, FinishReason::kLength);
       if (plan.batch.token_ids.empty()) continue;
       const auto forward = Clock::now();
+      masks_.start(grammars_of(plan, active_));
       try {
         loaded_.model->forward(plan.batch, *loaded_.backend, *loaded_.store, logits());
       } catch (const std::exception& error) {
+        masks_.finish();
         fail_step(error.what());
         continue;
       }
       const double seconds = since(forward);
+      masks_.finish();
       scheduler_.commit(seconds);
       for (size_t row = 0; row < plan.row_requests.size(); ++row) take_row(plan, row);
       ++steps_;
@@ -372,37 +381,9 @@ class EngineImpl final : public Engine {
 
   void begin(Command&& command) {
     const auto length = static_cast<std::int64_t>(command.tokens.size());
-    const std::int64_t room = loaded_.info.context_length - length;
-    const std::int64_t asked = command.sampling.max_tokens;
-    const std::uint64_t seed = command.sampling.seed.value_or(seed_ + command.id);
-    const auto writes = [&](std::int32_t token) {
-      return !loaded_.tokenizer->bytes(token).empty();
-    };
-    LogitEdits edits(command.sampling, command.tokens, loaded_.config.eos_token_ids);
     const std::int64_t from = command.logprobs.prompt_from;
-    text::DecodeOptions decoding;
-    decoding.skip_special_tokens = command.sampling.skip_special_tokens;
-    decoding.spaces_between_special_tokens = command.sampling.spaces_between_special_tokens;
-    decoding.shown = command.shown;
-    decoding.begins = std::none_of(command.tokens.rbegin(), command.tokens.rend(), writes);
-    const ReasoningStart start = loaded_.formats->start(command.tokens);
-    std::optional<ThinkingBudget> thinking;
-    const std::int64_t thinks = command.sampling.max_thinking_tokens;
-    if (thinks >= 0 && !loaded_.formats->closing().empty()) {
-      thinking.emplace(*loaded_.formats, start, thinks);
-    }
-    active_.emplace(command.id,
-                    Active{.sampling = std::move(command.sampling),
-                           .sink = std::move(command.sink),
-                           .detokenizer = text::Detokenizer(*loaded_.tokenizer, decoding),
-                           .output = std::move(command.output.value()),
-                           .edits = std::move(edits),
-                           .logprobs = std::move(command.logprobs),
-                           .reasoning_start = start,
-                           .thinking = std::move(thinking),
-                           .seed = seed,
-                           .prompt_tokens = length,
-                           .max_tokens = asked < 0 ? room : std::min(asked, room)});
+    const std::optional<Error> error = std::move(command.error);
+    active_.emplace(command.id, make_active(loaded_, &command, seed_));
     if (from >= 0) {
       Active& request = active_.at(command.id);
       request.prompt = command.tokens;
@@ -418,6 +399,7 @@ class EngineImpl final : public Engine {
          .logits_from = from >= 0 ? static_cast<std::int32_t>(from) : scheduler::kLastOnly,
          .max_new_tokens = active_.at(command.id).max_tokens,
          .priority = command.priority});
+    if (error) return fail(command.id, *error);
     if (!by_priority_ || max_queued_ <= 0) return;
     while (unstarted_ > max_queued_) {
       const RequestId last = scheduler_.last_new();
@@ -432,8 +414,7 @@ class EngineImpl final : public Engine {
     const auto found = active_.find(plan.row_requests[row]);
     if (found == active_.end()) return;  // a row before ended it
     Active& request = found->second;
-    const auto token = static_cast<size_t>(plan.batch.logit_rows[row]);
-    const auto next = static_cast<size_t>(plan.batch.positions[token]) + 1;
+    const auto next = static_cast<size_t>(next_position(plan, row));
     if (next >= static_cast<size_t>(request.prompt_tokens)) return advance(found->first, row);
     // A prompt that was retracted on its way brings some rows again.
     const auto from = static_cast<size_t>(request.logprobs.prompt_from);
@@ -455,50 +436,60 @@ class EngineImpl final : public Engine {
     Active& request = active_.at(id);
     if (request.max_tokens == 0) return finish(id, FinishReason::kLength);
     const std::span<const float> logits_row = row_of(row);
-    const std::int64_t position = request.prompt_tokens + request.completion_tokens;
-    std::optional<std::int32_t> token;
-    if (request.thinking) token = request.thinking->forced();
-    if (!token) {
-      token = sampler_.sample(
-          request.edits.none() ? logits_row : request.edits.apply(logits_row, &edited_),
-          request.sampling, request.seed, static_cast<std::uint64_t>(position));
+    if (request.grammar && request.grammar->prepared_seconds() > kMaskSeconds) {
+      return fail(
+          id, Error(errors::kGrammarTooCostly, {{"kind", request.grammar->kind()},
+                                                {"seconds", request.grammar->prepared_seconds()}}));
     }
-    if (!token) {
-      fail(id, Error(errors::kNumericFault,
-                     {{"step", request.completion_tokens + 1}, {"position", position}}));
-      return;
-    }
-    ++request.completion_tokens;
-    ++generated_tokens_;
-    const bool ends = ends_sequence(request.sampling, *token);
+    const std::optional<std::int32_t> token = draw(request, logits_row);
+    if (!token) return end_undrawn(id, logits_row);
     TokenEvent event;
-    event.token_ids = {*token};
     if (request.logprobs.output) {
       event.logprobs.push_back(logprobs_.read(logits_row, *token, request.logprobs));
     }
-    request.edits.note(*token);
-    if (!ends || request.sampling.no_stop_trim) {
-      const std::string text = request.detokenizer.push(*token);
-      if (request.thinking) request.thinking->take(text);
-      event.text = request.output.push(text);
+    FinishReason reason = add(&request, *token, &event);
+    // What the grammar leaves no choice of needs no sampling, and is computed in one step; but
+    // where log-probabilities are told, for they need a row of logits each.
+    if (reason == FinishReason::kNone && request.grammar && !request.logprobs.output) {
+      for (const std::int32_t forced : request.grammar->forced()) {
+        if (reason != FinishReason::kNone || event.token_ids.size() > kMostForced) break;
+        reason = add(&request, forced, &event);
+      }
     }
-    if (ends || request.output.stopped()) {
-      finish(id, FinishReason::kStop, std::move(event));
-    } else if (request.completion_tokens >= request.max_tokens ||
-               !request.output.too_costly().empty()) {
-      finish(id, FinishReason::kLength, std::move(event));
-    } else {
-      scheduler_.append(id, *token);
-      send(request, std::move(event));
-    }
+    if (reason == FinishReason::kError) return fail(id, request.dead_end());
+    if (reason != FinishReason::kNone) return finish(id, reason, std::move(event));
+    for (const std::int32_t each : event.token_ids) scheduler_.append(id, each);
+    send(request, std::move(event));
   }
 
-  bool ends_sequence(const SamplingParams& sampling, std::int32_t token) const {
-    const auto holds = [&](const std::vector<std::int32_t>& ids) {
-      return std::find(ids.begin(), ids.end(), token) != ids.end();
-    };
-    return holds(sampling.stop_token_ids) ||
-           (!sampling.ignore_eos && holds(loaded_.config.eos_token_ids));
+  FinishReason add(Active* request, std::int32_t token, TokenEvent* event) {
+    ++generated_tokens_;
+    return request->add(token, loaded_.config.eos_token_ids, event);
+  }
+
+  std::optional<std::int32_t> draw(const Active& request, std::span<const float> row) {
+    if (request.thinking) {
+      if (const auto forced = request.thinking->forced()) return forced;
+    }
+    if (!request.edits.none()) row = request.edits.apply(row, &edited_);
+    if (request.grammar) row = request.grammar->apply(row, &edited_);
+    const std::int64_t position = request.prompt_tokens + request.completion_tokens;
+    return sampler_.sample(row, request.sampling, request.seed,
+                           static_cast<std::uint64_t>(position));
+  }
+
+  // No token could be drawn: the model gave no numbers, or the grammar none of its tokens.
+  void end_undrawn(RequestId id, std::span<const float> row) {
+    const Active& request = active_.at(id);
+    const bool numbers =
+        std::isfinite(kernels::ops().maximum(row.data(), static_cast<std::int64_t>(row.size())));
+    if (numbers && request.grammar) {
+      if (request.grammar->complete()) return finish(id, FinishReason::kStop);
+      return fail(id, request.dead_end());
+    }
+    fail(id, Error(errors::kNumericFault,
+                   {{"step", request.completion_tokens + 1},
+                    {"position", request.prompt_tokens + request.completion_tokens}}));
   }
 
   void send(Active& request, TokenEvent&& event) {
@@ -551,6 +542,7 @@ class EngineImpl final : public Engine {
   }
 
   void cancel_everything() {
+    begin_unready();
     while (!active_.empty()) finish(active_.begin()->first, FinishReason::kCancelled);
   }
 
@@ -558,6 +550,7 @@ class EngineImpl final : public Engine {
   scheduler::Scheduler scheduler_;
   Sampler sampler_;
   LogprobReader logprobs_{*loaded_.tokenizer};
+  MaskThread masks_;
   std::vector<float> edited_;  // [vocab] a row with a request's edits
   std::unordered_map<RequestId, Active> active_;
   // f32 [max_rows, vocab]; rows that no step has used take no memory.
@@ -579,11 +572,13 @@ class EngineImpl final : public Engine {
   mutable std::mutex mutex_;  // guards what follows; never held during a forward pass
   std::condition_variable wake_, idle_changed_, answered_;
   std::vector<Command> commands_;
+  Unready unready_;
   std::vector<Control*> controls_;  // their askers wait, so they live
   EngineStats stats_;
   RequestId last_id_ = 0;
   std::int64_t submitted_ = 0;
   bool stopping_ = false, draining_ = false, cancel_all_ = false, asked_ = false, idle_ = true;
+  Grammars grammars_;  // goes first: its threads tell this one
   std::thread thread_;
 };
 

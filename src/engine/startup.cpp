@@ -11,6 +11,7 @@
 #include "base/errors/engine.h"
 #include "base/log.h"
 #include "engine/chat_templates.h"
+#include "engine/grammars.h"
 #include "engine/memory_estimate.h"
 #include "engine/question.h"
 #include "engine/scheduling.h"
@@ -123,6 +124,7 @@ LoadedModel load_model(const EngineOptions& options) {
   const kernels::PackMode pack = pack_mode(options.dtype);
   needs_options(options);  // mistyped words first: they cost no I/O
   policy_of(options);
+  check_grammar_options(options);
   const std::string reasoning = reasoning_format(options.reasoning_parser);
   if (options.tool_call_parser != "auto") tool_call_format(options.tool_call_parser, "", {});
   const attention::Hardware hardware = startup_hardware(options);

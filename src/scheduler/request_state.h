@@ -65,6 +65,7 @@ class Running {
   Job job;
   std::int32_t tokens_computed = 0;        // whose keys and values are in the cache
   std::int32_t tokens_planned = 0;         // of this step
+  std::int32_t tokens_appended = 0;        // since the last one was computed
   std::vector<std::int32_t> page_numbers;  // in order of position, as the batch wants them
 
   std::int32_t tokens_pending() const {

@@ -95,17 +95,21 @@ const Plan& Scheduler::plan() {
 void Scheduler::plan_decodes() {
   for (auto request = running_.begin(); request != running_.end();) {
     const auto current = request++;
-    if (current->tokens_pending() != 1) continue;
+    // An answer may have gone on by several tokens at once.
+    const std::int32_t pending = current->tokens_pending();
+    if (pending != 1 && (pending > current->tokens_appended || pending == 0)) continue;
+    const auto more = static_cast<std::int32_t>(std::min<std::int64_t>(pending - 1, prefill_left_));
     const RequestId id = current->job.id;
-    if (!reserve_or_retract(current, current->tokens_computed + 1)) {
+    if (!reserve_or_retract(current, current->tokens_computed + 1 + more)) {
       if (!plan_.out_of_pages.empty()) return;
       break;  // it ranked last, so nobody follows it
     }
     // Whoever ranked last may be gone, and may have been the next.
     request = std::next(std::find_if(running_.begin(), running_.end(),
                                      [&](const Running& other) { return other.job.id == id; }));
-    current->tokens_planned = 1;
-    load_.add(current->tokens_computed, 1);
+    current->tokens_planned = 1 + more;
+    prefill_left_ -= more;
+    load_.add(current->tokens_computed, 1 + more);
   }
 }
 
@@ -226,6 +230,8 @@ void Scheduler::commit(double seconds) {
 void Scheduler::append(RequestId id, std::int32_t token) {
   for (Running& request : running_) {
     if (request.job.id != id) continue;
+    if (request.tokens_pending() == 0) request.tokens_appended = 0;
+    ++request.tokens_appended;
     request.job.tokens.push_back(token);
     request.job.logits_from = kLastOnly;  // the prompt's were given
     return;

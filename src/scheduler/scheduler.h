@@ -88,6 +88,7 @@ class Scheduler {
   // The planned tokens are in the cache now. Requests of row_requests go on through append() or end
   // through remove(). `seconds` that the step took, 0 where they are unknown.
   void commit(double seconds = 0);
+  // Several tokens may be appended before the next plan, which computes them together.
   void append(RequestId id, std::int32_t token);
 
   // Forgets a request wherever it is; its pages come back, but for those that the tree keeps for

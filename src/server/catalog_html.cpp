@@ -203,6 +203,7 @@ const std::vector<std::pair<std::string, std::string>>& group_titles() {
       {"tokenizers", "Tokenizers"},
       {"chat-templates", "Chat templates"},
       {"http-api", "HTTP API"},
+      {"structured-output", "Structured output"},
       {"command-line", "Command line"},
       {"memory", "Memory"},
       {"internals", "Internals"},

@@ -133,7 +133,7 @@ void read_chat(const Fields& fields, Request* request) {
   chat.add_generation_prompt =
       fields.boolean("add_generation_prompt").value_or(!chat.continue_final_message);
   std::string tools = read_tools(fields);
-  if (uses_tools(fields)) chat.tools = std::move(tools);
+  if (read_tool_choice(fields, &chat)) chat.tools = std::move(tools);
   chat.documents = read_objects(fields, "documents");
   chat.template_kwargs = read_template_kwargs(fields);
 }

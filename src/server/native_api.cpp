@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/errors/server.h"
+#include "server/grammar_fields.h"
 #include "server/json_body.h"
 #include "server/logprob_json.h"
 #include "server/sampling_fields.h"
@@ -29,10 +30,6 @@ constexpr UnservedField kUnserved[] = {
 
 constexpr UnservedField kUnservedSampling[] = {
     {"n", Harmless::kOne, "an n of 1"},
-    {"json_schema", Harmless::kEmpty, "requests without a grammar"},
-    {"regex", Harmless::kEmpty, "requests without a grammar"},
-    {"ebnf", Harmless::kEmpty, "requests without a grammar"},
-    {"structural_tag", Harmless::kEmpty, "requests without a grammar"},
     {"custom_params", Harmless::kEmpty, "the usual sampling"},
 };
 
@@ -132,6 +129,7 @@ std::unique_ptr<Generation> read_generate(std::string_view body, const EngineInf
       params.integer("max_new_tokens", 0, std::numeric_limits<std::int64_t>::max())
           .value_or(kDefaultNewTokens);
   read_edits(params, "min_new_tokens", info, &request.sampling);
+  request.sampling.grammar = read_grammar(params);
   request.logprobs = read_native_logprobs(fields, info);
   const bool with_text = fields.boolean("return_text_in_logprobs").value_or(false);
   auto generation = std::make_unique<NativeGeneration>(fields.text("rid").value_or(fresh_id("")),

@@ -10,6 +10,7 @@
 #include "base/errors/server.h"
 #include "server/chat_messages.h"
 #include "server/chat_output.h"
+#include "server/grammar_fields.h"
 #include "server/json_body.h"
 #include "server/logprob_json.h"
 #include "server/sampling_fields.h"
@@ -28,15 +29,11 @@ constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 constexpr UnservedField kUnserved[] = {
     {"functions", Harmless::kEmpty, "requests without functions"},
     {"function_call", Harmless::kNoneWord, "function_call \"none\""},
-    {"response_format", Harmless::kPlainText, "response_format {\"type\":\"text\"}"},
     {"audio", Harmless::kNothing, "requests for text"},
     {"modalities", Harmless::kPlainText, "modalities [\"text\"]"},
     {"prediction", Harmless::kNothing, "requests without prediction"},
     {"web_search_options", Harmless::kNothing, "requests without web search"},
     {"suffix", Harmless::kEmpty, "an empty suffix"},
-    {"regex", Harmless::kEmpty, "requests without a grammar"},
-    {"ebnf", Harmless::kEmpty, "requests without a grammar"},
-    {"json_schema", Harmless::kEmpty, "requests without a grammar"},
     {"input_ids", Harmless::kNothing, "token ids in `prompt` of /v1/completions"},
     {"lora_path", Harmless::kEmpty, "the base model"},
     {"custom_logit_processor", Harmless::kEmpty, "the usual sampling"},
@@ -334,6 +331,7 @@ SamplingParams read_openai_sampling(const Fields& fields, Kind kind, bool echo,
   }
   sampling.max_tokens = new_name ? *new_name : old_name.value_or(unset);
   read_edits(fields, "min_tokens", info, &sampling);
+  sampling.grammar = read_grammar(fields);
   return sampling;
 }
 
@@ -402,6 +400,7 @@ std::unique_ptr<Generation> read(Kind kind, std::string_view body, const EngineI
   std::vector<Request> prompts;
   if (kind == Kind::kChat) {
     read_chat(fields, &prompts.emplace_back());
+    if (sampling.grammar && prompts[0].chat.call_required) throw Error(errors::kGrammarsConflict);
   } else {
     prompts = read_prompts(fields);
   }

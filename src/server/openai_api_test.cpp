@@ -353,7 +353,13 @@ TEST_F(OpenAiApi, RefusesBadFields) {
        "stream_options.include_usage"},
       {R"("model":"other")", 404, "model"},
       {R"("model":5)", 400, "model"},
-      {R"("response_format":{"type":"json_object"})", 400, "response_format"},
+      {R"("response_format":{"type":"xml"})", 400, "response_format.type"},
+      {R"("response_format":"text")", 400, "response_format"},
+      {R"("response_format":{"type":"json_schema"})", 400, "response_format.json_schema"},
+      {R"("response_format":{"type":"json_schema","json_schema":{"name":"a"}})", 400,
+       "response_format.json_schema.schema"},
+      {R"("response_format":{"type":"json_object"},"regex":"a")", 400, "regex"},
+      {R"("ebnf":5)", 400, "ebnf"},
       {R"("logprobs":"5")", 400, "logprobs"},
       {R"("logprobs":-1)", 400, "logprobs"},
       {R"("top_logprobs":5)", 400, "top_logprobs"},
@@ -380,7 +386,7 @@ TEST_F(OpenAiApi, RefusesBadFields) {
       {R"("best_of":2,"stream":true)", 400, "best_of"},
       {R"("best_of":"2")", 400, "best_of"},
       {R"("suffix":"x")", 400, "suffix"},
-      {R"("regex":"a+")", 400, "regex"},
+      {R"("regex":["a"])", 400, "regex"},
   };
   for (const Bad& bad : bads) {
     for (const char* stream : {"", R"(,"stream":true)"}) {

@@ -143,26 +143,34 @@ std::string read_tools(const Fields& fields) {
   return list->empty() ? "" : dump(*list);
 }
 
-bool uses_tools(const Fields& fields) {
+bool read_tool_choice(const Fields& fields, ChatOptions* chat) {
+  chat->parallel_calls = fields.boolean("parallel_tool_calls").value_or(true);
   const Json* choice = fields.find("tool_choice");
   if (!choice) return true;
   if (*choice == "none") return false;
   if (*choice == "auto") return true;
-  if (!choice->is_string() && !choice->is_object()) {
-    fields.wrong_type("tool_choice", "\"auto\", \"none\" or an object", *choice);
+  const Json* tools = fields.find("tools");
+  chat->call_required = true;
+  if (*choice == "required") {
+    if (!tools || tools->empty()) {
+      fields.out_of_range("tool_choice", "\"required\" only where there are tools", *choice);
+    }
+    return true;
   }
-  if (choice->is_object()) {
-    const Fields chosen(*choice, fields.param("tool_choice."));
-    const Fields function(function_of(chosen), chosen.param("function."));
-    const std::string name = name_of(function);
-    const Json* tools = fields.find("tools");
-    const bool there = tools && std::any_of(tools->begin(), tools->end(), [&](const Json& tool) {
-                         return tool["function"]["name"] == name;
-                       });
-    if (!there) function.out_of_range("name", "the name of one of the tools", Json(name));
+  if (choice->is_string()) {
+    fields.out_of_range("tool_choice", "auto, none, required or a function", *choice);
   }
-  throw Error(errors::kFieldNotServed, {{"param", fields.param("tool_choice")},
-                                        {"expected", "tool_choice \"auto\" or \"none\""}});
+  if (!choice->is_object()) {
+    fields.wrong_type("tool_choice", "a string or an object", *choice);
+  }
+  const Fields chosen(*choice, fields.param("tool_choice."));
+  const Fields function(function_of(chosen), chosen.param("function."));
+  chat->call_name = name_of(function);
+  const bool there = tools && std::any_of(tools->begin(), tools->end(), [&](const Json& tool) {
+                       return tool["function"]["name"] == chat->call_name;
+                     });
+  if (!there) function.out_of_range("name", "the name of one of the tools", Json(chat->call_name));
+  return true;
 }
 
 void check_calls(const Fields& message) {

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "quern/types.h"
 #include "server/json_body.h"
 
 namespace quern::server {
@@ -16,9 +17,10 @@ inline constexpr size_t kMaxFunctionName = 256;  // bytes
 // kFieldNotServed.
 std::string read_tools(const Fields& fields);
 
-// Whether the tools are to be shown to the model, by `tool_choice`: "auto" or "none".
-// Throws: kFieldNotServed, kWrongFieldType, kFieldOutOfRange (a function that is no tool).
-bool uses_tools(const Fields& fields);
+// Reads `tool_choice` ("auto", "none", "required" or a function) and parallel_tool_calls; false
+// where the tools are not to be shown to the model. Throws: kWrongFieldType, kFieldOutOfRange (a
+// function that is no tool, a call that is required without tools).
+bool read_tool_choice(const Fields& fields, ChatOptions* chat);
 
 // The calls of a message of the history. Their arguments are JSON objects, as such or as text; ""
 // and null are none and become an object without members. Throws: as read_tools.

@@ -284,6 +284,11 @@ ReasoningStart reasoning_start(std::string_view format, std::string_view prompt_
   return end.ends_with(found->end) ? ReasoningStart::kClosed : ReasoningStart::kUnstated;
 }
 
+std::string_view reasoning_begin_mark(std::string_view format) {
+  const Format* found = find(format);
+  return found == nullptr || found->kept ? std::string_view() : found->begin;
+}
+
 std::string_view reasoning_end_mark(std::string_view format) {
   const Format* found = find(format);
   return found == nullptr || found->kept ? std::string_view() : found->end;

@@ -19,7 +19,7 @@ FIELDS = [  # what is added to a good request, status, field at fault
     ({"model": "other"}, 404, "model"), ({"model": 5}, 400, "model"),
     ({"stream": "yes"}, 400, "stream"), ({"tools": "x"}, 400, "tools"),
     ({"tool_choice": "required"}, 400, "tool_choice"),
-    ({"response_format": {"type": "json_object"}}, 400, "response_format"),
+    ({"response_format": {"type": "xml"}}, 400, "response_format.type"), ({"regex": 5}, 400, "regex"),
     ({"logit_bias": {"999999": 5}}, 400, "logit_bias"), ({"logit_bias": {"-1": 5}}, 400, "logit_bias"),
     ({"logit_bias": {"abc": 5}}, 400, "logit_bias"), ({"logit_bias": {"5": 1e30}}, 400, "logit_bias"),
     ({"presence_penalty": 1e10}, 400, "presence_penalty"), ({"repetition_penalty": 0}, 400, "repetition_penalty"),

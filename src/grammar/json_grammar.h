@@ -1,0 +1,76 @@
+// The grammar of JSON texts: of any value, and of the values that a JSON schema allows. What is
+// written by it satisfies the schema; not every valid value can be written (an order of members, no
+// needless escapes, 15 digits). What a grammar cannot hold to, or what nothing satisfies, is
+// refused.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "grammar/ebnf.h"
+#include "grammar/regex.h"
+
+namespace quern::grammar {
+
+using Json = nlohmann::ordered_json;  // members are written in the schema's order
+
+inline constexpr size_t kMaxSchemaBytes = 256 << 10;
+inline constexpr int kMaxSchemaDepth = 64;
+inline constexpr std::int64_t kMaxSchemaValues = 10'000;
+inline constexpr std::int64_t kMaxRules = 50'000;        // that a schema may become
+inline constexpr std::int64_t kMaxJsonRepeat = 100'000;  // minLength, maxItems and the like
+
+// Where white space may stand.
+struct JsonStyle {
+  bool any_whitespace = true;        // else ", " and ": " and no other
+  std::string whitespace_pattern{};  // a regex in place of: none, a blank, or a new indented line
+};
+
+// A schema, or another JSON text, within these limits. Throws: kGrammarInvalid.
+Json parse_bounded(std::string_view text);
+
+class JsonGrammar {
+ public:
+  // Throws: kGrammarInvalid for the style's pattern.
+  JsonGrammar(const JsonStyle& style, Ebnf* ebnf);
+
+  int value();
+  int object();
+  // Throws: kGrammarInvalid, which names the place as a JSON pointer.
+  int schema(const Json& schema);
+
+  // For the reader of schemas: rules of single kinds of values, each made once.
+  int text();  // any string
+  int integer();
+  int number();
+  int array();
+  // A member's name that is none of `names`, quoted.
+  int name_but(const std::vector<std::string>& names);
+  // "{" members "}": `members` writes them without the braces; each ends with its white space.
+  int wrapped(std::string_view open, Part inside, std::string_view close);
+  int colon() const { return colon_; }
+  int comma() const { return comma_; }
+  int space() const { return space_; }  // after a value
+  Ebnf& ebnf() { return ebnf_; }
+
+ private:
+  int once(int* rule, int (JsonGrammar::*make)());
+  int make_text();
+  int make_integer();
+  int make_number();
+  int make_escape();
+
+  Ebnf& ebnf_;
+  int space_, comma_, colon_;
+  int text_ = -1, integer_ = -1, number_ = -1, value_ = -1, array_ = -1, object_ = -1, escape_ = -1;
+};
+
+// The whole grammar of one JSON text. Throws: kGrammarInvalid.
+std::string json_schema_grammar(std::string_view schema, const JsonStyle& style);
+std::string json_object_grammar(const JsonStyle& style);
+std::string regex_grammar(std::string_view pattern);
+
+}  // namespace quern::grammar
