@@ -1,7 +1,8 @@
-// Matmul of floats and 8-bit weights on AVX2 + FMA + F16C: tiles of up to 4 rows × 16 outputs,
-// lanes over outputs, K in order. 8-bit weights: vpmaddubsw of |w| and the activation with w's
-// sign, widened at once. A single row is bound by DRAM: panels are prefetched ahead of their use.
-// matmul_planes_avx2.cpp has the weights of fewer bits.
+// Matmul of floats and 8-bit weights on AVX2 + FMA + F16C: tiles of up to 4 rows × 16 outputs (6
+// rows of floats: twelve sums in flight hide the time that an fma takes), lanes over outputs, K in
+// order. 8-bit weights: vpmaddubsw of |w| and the activation with w's sign, widened at once. A
+// single row is bound by DRAM: panels are prefetched ahead of their use. matmul_planes_avx2.cpp has
+// the weights of fewer bits.
 
 #include "kernels/cpu/matmul_avx2.h"
 #include "kernels/cpu/avx2_ops.h"
@@ -97,7 +98,7 @@ struct F16Weights {
 
 template <typename Weights>
 struct FloatKernel {
-  static constexpr int kRows = 4, kPanels = 1;
+  static constexpr int kRows = 6, kPanels = 1;
   template <int R, int P, bool kFirst>
   QUERN_INLINE void tile(const std::byte* w, std::int64_t, const std::byte* x, std::int64_t stride,
                          std::int64_t k, float* out) {
@@ -119,7 +120,7 @@ struct FloatKernel {
 
 // A 32-bit lane holds the bf16 pair k, k+1: shifting up widens the first, masking the second.
 struct Bf16Kernel {
-  static constexpr int kRows = 4, kPanels = 1;
+  static constexpr int kRows = 6, kPanels = 1;
   template <int R, int P, bool kFirst>
   QUERN_INLINE void tile(const std::byte* w, std::int64_t, const std::byte* x, std::int64_t stride,
                          std::int64_t k, float* out) {
