@@ -11,7 +11,24 @@
 namespace quern::grammar {
 namespace {
 
-const CharSet kPlainChars = complement({{0, 0x1F}, {'"', '"'}, {'\\', '\\'}});
+CharSet chars_as_they_are(Wording wording) {
+  CharSet escaped = {{0, 0x1F}, {'"', '"'}, {'\\', '\\'}};
+  if (wording == Wording::kTagged) escaped.emplace_back('<', '<');
+  return complement(normalized(std::move(escaped)));
+}
+
+std::string python_text(const Json& value) {
+  if (value.is_null()) return "None";
+  if (value.is_boolean()) return value.get<bool>() ? "True" : "False";
+  if (!value.is_structured()) return value.dump();
+  std::string text;
+  for (const auto& [key, item] : value.items()) {
+    if (!text.empty()) text += ", ";
+    if (value.is_object()) text += Json(key).dump() + ": ";
+    text += python_text(item);
+  }
+  return value.is_object() ? "{" + text + "}" : "[" + text + "]";
+}
 
 // A look at brackets and commas, so that no hostile nesting or number reaches the parser.
 void check_bounds(std::string_view text) {
@@ -59,7 +76,8 @@ Json parse_bounded(std::string_view text) {
   }
 }
 
-JsonGrammar::JsonGrammar(const JsonStyle& style, Ebnf* ebnf) : ebnf_(*ebnf) {
+JsonGrammar::JsonGrammar(const JsonStyle& style, Ebnf* ebnf, Wording wording)
+    : ebnf_(*ebnf), wording_(wording), plain_chars_(chars_as_they_are(wording)) {
   const auto mark = [&](std::string_view before, int after) {
     return ebnf_.add_rule({Part::of(literal_text(before)), Part::ref(after)});
   };
@@ -86,16 +104,27 @@ int JsonGrammar::once(int* rule, int (JsonGrammar::*make)()) {
   return *rule;
 }
 
+std::string JsonGrammar::literal(const Json& value) const {
+  if (wording_ == Wording::kPython) return literal_text(python_text(value));
+  std::string text = value.dump();
+  if (wording_ == Wording::kTagged) {
+    for (size_t at = 0; (at = text.find('<', at)) != text.npos;) text.replace(at, 1, "\\u003c");
+  }
+  return literal_text(text);
+}
+
 int JsonGrammar::text() { return once(&text_, &JsonGrammar::make_text); }
 int JsonGrammar::integer() { return once(&integer_, &JsonGrammar::make_integer); }
 int JsonGrammar::number() { return once(&number_, &JsonGrammar::make_number); }
 
 int JsonGrammar::make_escape() {
   const int rule = ebnf_.add_rule();
-  ebnf_.add(rule, {Part::of(R"("\\" ["\\/bfnrt])")});
+  const bool python = wording_ == Wording::kPython;
+  ebnf_.add(rule, {Part::of(python ? R"("\\" ["\\bfnrt])" : R"("\\" ["\\/bfnrt])")});
   // Halves of surrogate pairs alone are no text.
   ebnf_.add(rule, {Part::of(R"("\\u" [0-9a-cA-CefEF] [0-9a-fA-F]{3})")});
   ebnf_.add(rule, {Part::of(R"("\\u" [dD] [0-7] [0-9a-fA-F]{2})")});
+  if (python) return rule;  // has no pairs
   ebnf_.add(rule, {Part::of(R"("\\u" [dD] [89abAB] [0-9a-fA-F]{2} "\\u" [dD] [c-fC-F] )"
                             R"([0-9a-fA-F]{2})")});
   return rule;
@@ -104,7 +133,7 @@ int JsonGrammar::make_escape() {
 int JsonGrammar::make_text() {
   const int rest = ebnf_.add_rule();
   ebnf_.add(rest, {Part::of("\"\\\"\"")});
-  ebnf_.add(rest, {Part::of(class_text(kPlainChars)), Part::ref(rest)});
+  ebnf_.add(rest, {Part::of(class_text(plain_chars_)), Part::ref(rest)});
   ebnf_.add(rest, {Part::ref(once(&escape_, &JsonGrammar::make_escape)), Part::ref(rest)});
   return ebnf_.add_rule({Part::of("\"\\\"\""), Part::ref(rest)});
 }
@@ -130,8 +159,9 @@ int JsonGrammar::value() {
   value_ = ebnf_.add_rule();
   ebnf_.add(value_, {Part::ref(text())});
   ebnf_.add(value_, {Part::ref(number())});
-  for (const char* word : {"\"true\"", "\"false\"", "\"null\""})
-    ebnf_.add(value_, {Part::of(word)});
+  for (const Json& word : {Json(true), Json(false), Json()}) {
+    ebnf_.add(value_, {Part::of(literal(word))});
+  }
   ebnf_.add(value_, {Part::ref(array())});
   ebnf_.add(value_, {Part::ref(object())});
   return value_;
@@ -178,7 +208,7 @@ int JsonGrammar::name_but(const std::vector<std::string>& names) {
     }
     nodes[node].ends = true;
   }
-  const std::string plain = class_text(kPlainChars);
+  const std::string plain = class_text(plain_chars_);
   const int rest = ebnf_.add_rule({Part::of(plain + "* \"\\\"\"")});
   std::vector<int> rules(nodes.size());
   for (int& rule : rules) rule = ebnf_.add_rule();
@@ -186,11 +216,11 @@ int JsonGrammar::name_but(const std::vector<std::string>& names) {
     CharSet taken;
     for (const auto& [c, child] : nodes[i].next) {
       taken.emplace_back(c, c);
-      if (contains(kPlainChars, c)) {
+      if (contains(plain_chars_, c)) {
         ebnf_.add(rules[i], {Part::of(class_text({{c, c}})), Part::ref(rules[child])});
       }
     }
-    const CharSet others = intersection(kPlainChars, complement(normalized(taken)));
+    const CharSet others = intersection(plain_chars_, complement(normalized(taken)));
     ebnf_.add(rules[i], {Part::of(class_text(others)), Part::ref(rest)});
     if (!nodes[i].ends) ebnf_.add(rules[i], {Part::of("\"\\\"\"")});
   }

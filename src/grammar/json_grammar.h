@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include "grammar/ebnf.h"
 #include "grammar/regex.h"
+#include "text/tool_calls/tool_set.h"
 
 namespace quern::grammar {
 
@@ -29,24 +31,46 @@ struct JsonStyle {
   std::string whitespace_pattern{};  // a regex in place of: none, a blank, or a new indented line
 };
 
+// How values are written.
+enum class Wording {
+  kJson,
+  kPython,  // True, False, None
+  kTagged,  // JSON without "<", which begins the tag behind it
+};
+
+// How the parameters of a call stand where they are no JSON object, each by itself. With kTagged
+// texts have no quotes, and no closing tag in them.
+struct ParameterMarks {
+  std::string_view before_name{}, before_text{}, before_value{}, after_value{}, separator{};
+};
+
 // A schema, or another JSON text, within these limits. Throws: kGrammarInvalid.
 Json parse_bounded(std::string_view text);
 
 class JsonGrammar {
  public:
   // Throws: kGrammarInvalid for the style's pattern.
-  JsonGrammar(const JsonStyle& style, Ebnf* ebnf);
+  JsonGrammar(const JsonStyle& style, Ebnf* ebnf, Wording wording = Wording::kJson);
 
   int value();
   int object();
   // Throws: kGrammarInvalid, which names the place as a JSON pointer.
   int schema(const Json& schema);
+  // The parameters that the schema of an object names. `types` are those that a reader of the
+  // format knows of each. Throws: kGrammarInvalid.
+  using TypesOf = std::function<text::TypeMask(const std::string& name)>;
+  int parameters(const Json& schema, const ParameterMarks& marks, const TypesOf& types);
+  // Any parameters.
+  int parameters(const ParameterMarks& marks);
 
   // For the reader of schemas: rules of single kinds of values, each made once.
   int text();  // any string
   int integer();
   int number();
   int array();
+  std::string literal(const Json& value) const;                // the notation of one value
+  const CharSet& plain_chars() const { return plain_chars_; }  // that strings have as they are
+  Wording wording() const { return wording_; }
   // A member's name that is none of `names`, quoted.
   int name_but(const std::vector<std::string>& names);
   // "{" members "}": `members` writes them without the braces; each ends with its white space.
@@ -64,6 +88,8 @@ class JsonGrammar {
   int make_escape();
 
   Ebnf& ebnf_;
+  const Wording wording_;
+  const CharSet plain_chars_;
   int space_, comma_, colon_;
   int text_ = -1, integer_ = -1, number_ = -1, value_ = -1, array_ = -1, object_ = -1, escape_ = -1;
 };

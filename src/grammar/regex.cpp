@@ -376,19 +376,19 @@ Regex::Regex(std::string_view pattern) { RegexReader(pattern, this); }
 namespace {
 
 // A character of the set as the inside of a JSON string writes it.
-int json_chars(const CharSet& set, Ebnf* ebnf) {
-  static const CharSet kAsTheyAre = complement({{0, 0x1F}, {'"', '"'}, {'\\', '\\'}});
+int json_chars(const CharSet& set, const CharSet& escaped, Ebnf* ebnf) {
   static constexpr std::pair<char32_t, char> kShort[] = {
       {'"', '"'}, {'\\', '\\'}, {'\b', 'b'}, {'\f', 'f'}, {'\n', 'n'}, {'\r', 'r'}, {'\t', 't'}};
   const int rule = ebnf->add_rule();
-  const CharSet plain = intersection(set, kAsTheyAre);
+  const CharSet plain = intersection(set, complement(escaped));
   if (!plain.empty()) ebnf->add(rule, {Part::of(class_text(plain))});
   for (const auto& [c, letter] : kShort) {
     if (contains(set, c)) ebnf->add(rule, {Part::of(literal_text(std::string{'\\', letter}))});
   }
-  for (char32_t c = 1; c < 0x20; ++c) {
-    const bool is_short = c == '\b' || c == '\f' || c == '\n' || c == '\r' || c == '\t';
-    if (is_short || !contains(set, c)) continue;
+  for (char32_t c = 1; c <= '<'; ++c) {
+    const bool is_short = std::any_of(std::begin(kShort), std::end(kShort),
+                                      [&](const auto& known) { return known.first == c; });
+    if (is_short || !contains(escaped, c) || !contains(set, c)) continue;
     ebnf->add(rule,
               {Part::of(literal_text(fmt::format("\\u{:04x}", static_cast<std::uint32_t>(c))))});
   }
@@ -401,9 +401,17 @@ Part Regex::part(size_t index, Ebnf* ebnf, RegexText text) const {
   const Node& node = nodes_[index];
   switch (node.kind) {
     case Kind::kSet: {
-      static const CharSet kEscaped = {{0, 0x1F}, {'"', '"'}, {'\\', '\\'}};
-      const bool plain = text == RegexText::kPlain || intersection(node.set, kEscaped).empty();
-      return plain ? Part::of(class_text(node.set)) : Part::ref(json_chars(node.set, ebnf));
+      if (text == RegexText::kTagged) {
+        static const CharSet kTagless = complement({{'\n', '\n'}, {'<', '<'}});
+        const CharSet set = intersection(node.set, kTagless);
+        return set.empty() ? Part::ref(ebnf->add_rule()) : Part::of(class_text(set));
+      }
+      CharSet escaped;
+      if (text != RegexText::kPlain) escaped = {{0, 0x1F}, {'"', '"'}, {'\\', '\\'}};
+      if (text == RegexText::kTaggedString) escaped.insert(escaped.begin() + 2, {'<', '<'});
+      const bool plain = intersection(node.set, escaped).empty();
+      return plain ? Part::of(class_text(node.set))
+                   : Part::ref(json_chars(node.set, escaped, ebnf));
     }
     case Kind::kRepeat: {
       return ebnf->times(part(node.parts[0], ebnf, text), node.min, node.max);

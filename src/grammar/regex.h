@@ -21,7 +21,9 @@ inline constexpr std::int64_t kMaxNestedSize = 1'000;  // of repetitions within 
 // How the matched text is written.
 enum class RegexText {
   kPlain,
-  kJsonString,  // as the inside of a JSON string: quotes, backslashes and controls are escaped
+  kJsonString,    // as the inside of a JSON string: quotes, backslashes and controls are escaped
+  kTaggedString,  // as kJsonString, with "<" escaped too
+  kTagged,        // as it is, without "<" and line breaks
 };
 
 class Regex {

@@ -54,14 +54,15 @@ const Json& SchemaReader::keep(Json schema, const At& at) {
 }
 
 int SchemaReader::rule_of(const Json& schema, const At& at) {
-  const auto found = rules_.find(&schema);
+  const std::pair key(&schema, at.taken_for);
+  const auto found = rules_.find(key);
   if (found != rules_.end()) return found->second;
   if (at.depth > kMaxSchemaDepth) {
     refuse_schema(at.place, fmt::format("schemas within schemas, more than {}", kMaxSchemaDepth));
   }
   const int rule = grammar_.ebnf().add_rule();
   check_size();
-  rules_.emplace(&schema, rule);
+  rules_.emplace(key, rule);
   fill(rule, schema, at);
   return rule;
 }
@@ -106,13 +107,13 @@ bool SchemaReader::fill_combined(int rule, const Json& schema, const At& at) {
     const Json& target = pointed(root_, pointer, at.place);
     constexpr std::string_view kRef[] = {"$ref"};
     if (!asserts(schema, kRef)) {
-      ebnf.add(rule, {Part::ref(rule_of(target, At{pointer, at.depth + 1, false}))});
+      ebnf.add(rule, {Part::ref(rule_of(target, At{pointer, at.depth + 1, false, at.taken_for}))});
       return true;
     }
     Json rest = schema;
     rest.erase("$ref");
-    const At made{at.place, at.depth + 1, true};
-    ebnf.add(rule, {Part::ref(rule_of(keep(joined(rest, target, at.place), at), made))});
+    const Json& both = keep(joined(rest, target, at.place), at);
+    ebnf.add(rule, {Part::ref(rule_of(both, at.joined(at.place)))});
     return true;
   }
   if (const Json* parts = member(schema, "allOf")) {
@@ -130,7 +131,7 @@ bool SchemaReader::fill_combined(int rule, const Json& schema, const At& at) {
       }
       whole = joined(whole, *part, here);
     }
-    const At made{at.place, at.depth + 1, parts->size() > 1};
+    const At made = parts->size() > 1 ? at.joined(at.place) : at.option(at.place);
     ebnf.add(rule, {Part::ref(rule_of(keep(std::move(whole), at), made))});
     return true;
   }
@@ -165,14 +166,15 @@ void SchemaReader::fill_options(int rule, const Json& schema, const char* word, 
     const std::string here = place_of(at.place, word, i);
     int option = 0;
     if (alone) {
-      option = rule_of(options[i], at.inside(here));
+      option = rule_of(options[i], at.option(here));
     } else {
       const Json* part = &options[i];
       const Json* ref = member(*part, "$ref");
       if (ref && ref->is_string() && part->size() == 1) {
         part = &pointed(root_, ref->get<std::string>(), here);
       }
-      option = rule_of(keep(joined(rest, *part, here), at), At{here, at.depth + 1, true});
+      if (!share_types(rest, *part, here)) continue;
+      option = rule_of(keep(joined(rest, *part, here), at), at.joined(here));
     }
     grammar_.ebnf().add(rule, {Part::ref(option)});
   }
@@ -202,19 +204,22 @@ void SchemaReader::fill_values(int rule, const Json& schema, const At& at) {
       if (word.empty()) continue;
       refuse_schema(place_of(at.place, word), "it stands beside the values that are listed");
     }
+    const bool plain = at.taken_for != 0 && value.is_string();
+    if (plain && !is_plain_text(value, at)) continue;
     any = true;
-    grammar_.ebnf().add(rule, {Part::of(literal_text(value.dump()))});
+    grammar_.ebnf().add(
+        rule, {Part::of(plain ? literal_text(value.get<std::string>()) : grammar_.literal(value))});
   }
-  if (!any) impossible(at, "no listed value has an allowed type");
+  if (!any) impossible(at, "no listed value has an allowed type and can be written");
 }
 
 void SchemaReader::fill_type(int rule, Types type, const Json& schema, const At& at) {
   Ebnf& ebnf = grammar_.ebnf();
   switch (type) {
-    case kNull: return ebnf.add(rule, {Part::of("\"null\"")});
+    case kNull: return ebnf.add(rule, {Part::of(grammar_.literal(Json()))});
     case kBoolean:
-      ebnf.add(rule, {Part::of("\"true\"")});
-      return ebnf.add(rule, {Part::of("\"false\"")});
+      ebnf.add(rule, {Part::of(grammar_.literal(true))});
+      return ebnf.add(rule, {Part::of(grammar_.literal(false))});
     case kString: return ebnf.add(rule, {Part::ref(string_rule(schema, at))});
     case kInteger: return ebnf.add(rule, {Part::ref(number_rule(schema, true, at))});
     case kNumber: return ebnf.add(rule, {Part::ref(number_rule(schema, false, at))});

@@ -5,8 +5,10 @@
 
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
-#include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "grammar/schema_terms.h"
 
@@ -19,14 +21,21 @@ class SchemaReader {
 
   // Throws: kGrammarInvalid.
   int root();
+  // Of an object's members, each written as a parameter. Throws: kGrammarInvalid.
+  int parameters(const ParameterMarks& marks, const JsonGrammar::TypesOf& types);
 
  private:
   // Where a schema stands. `made`: it was put together from several, and may allow nothing.
+  // `taken_for`: texts stand without quotes, and a reader takes them for one of these types where
+  // they look like it; 0: they are quoted.
   struct At {
     std::string place = "#";
     int depth = 0;
     bool made = false;
+    text::TypeMask taken_for = 0;
     At inside(std::string at) const { return {std::move(at), depth + 1, made}; }
+    At option(std::string at) const { return {std::move(at), depth + 1, made, taken_for}; }
+    At joined(std::string at) const { return {std::move(at), depth + 1, true, taken_for}; }
   };
 
   int rule_of(const Json& schema, const At& at);
@@ -46,10 +55,38 @@ class SchemaReader {
   void add_multiples(int rule, const Json& schema, bool integer, const At& at);
   int array_rule(const Json& schema, const At& at);
   int object_rule(const Json& schema, const At& at);
+  // What a schema says of an object's members.
+  struct Members {
+    struct Member {
+      std::string name;
+      const Json* schema;
+      std::string place;
+      bool required;
+    };
+    std::vector<Member> named{};
+    const Json* more = nullptr;  // of all others; null: it does not speak of them
+    std::string more_place{};
+    bool open = false;  // others are written
+    std::int64_t min = 0, max = kNoMaximum;
+  };
+  std::optional<Members> members_of(const Json& schema, const At& at);
+  int patterned_member(const Json& patterns, const At& at);
+  int other_member(const Members& members, const Json* naming,
+                   const std::vector<std::string>& names, const At& at);
+  int unnamed_member(int name, int value);
+
+  int parameter_rule(const Members::Member& parameter, const ParameterMarks& marks,
+                     text::TypeMask types);
+  bool allows(const Json& schema, const char* type, const At& at);
+  int plain_text(const At& at);
+  bool is_plain_text(const std::string& text, const At& at) const;
+  static CharSet first_of_others(text::TypeMask taken_for);
 
   const Json& root_;
   JsonGrammar& grammar_;
-  std::unordered_map<const Json*, int> rules_;
+  std::map<std::pair<const Json*, text::TypeMask>, int> rules_;
+  std::string closing_tag_;  // that texts without quotes have not in them
+  std::map<text::TypeMask, int> plain_texts_;
   std::deque<Json> kept_;  // schemas that were put together
   std::int64_t kept_values_ = 0;
 };
@@ -61,12 +98,13 @@ struct ObjectRules {
     bool required = false;
   };
   std::vector<Member> members{};
+  int comma = 0;
   int others = -1;  // writes any further member; −1: there are none
   std::int64_t min = 0, max = kNoMaximum;
 
   // The rule of all members with the commas between them. Nothing satisfies it where the counts
   // cannot be met.
-  int add_to(JsonGrammar* grammar) const;
+  int add_to(Ebnf* ebnf) const;
 };
 
 }  // namespace quern::grammar

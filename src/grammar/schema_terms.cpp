@@ -185,14 +185,19 @@ std::int64_t count_of(const Json& schema, const char* name, std::int64_t otherwi
 
 namespace {
 
-void join_types(Json* both, const Json& right, const std::string& place) {
-  const unsigned left_types = types_of(*both, place), right_types = types_of(right, place);
+unsigned common_types(const Json& left, const Json& right, const std::string& place) {
+  const unsigned left_types = types_of(left, place), right_types = types_of(right, place);
   unsigned types = left_types & right_types;
   // integer is part of number
   if ((left_types & kNumber && right_types & kInteger) ||
       (left_types & kInteger && right_types & kNumber)) {
     types |= kInteger;
   }
+  return types;
+}
+
+void join_types(Json* both, const Json& right, const std::string& place) {
+  const unsigned types = common_types(*both, right, place);
   Json names = Json::array();
   for (const auto& [word, type] : kTypeNames) {
     if (types & type && !(type == kInteger && types & kNumber)) names.push_back(word);
@@ -239,6 +244,12 @@ void join_properties(Json* both, const Json& right) {
 }
 
 }  // namespace
+
+bool share_types(const Json& left, const Json& right, const std::string& place) {
+  const bool typed =
+      left.is_object() && right.is_object() && (left.contains("type") || right.contains("type"));
+  return !typed || common_types(left, right, place) != 0;
+}
 
 Json joined(const Json& left, const Json& right, const std::string& place) {
   for (const Json* one : {&left, &right}) {

@@ -48,6 +48,9 @@ std::string_view keyword_in(const Json& schema, Types type);
 // The schema at a `$ref`. Throws: kGrammarInvalid where it leads nowhere or out of the text.
 const Json& pointed(const Json& root, const std::string& pointer, const std::string& place);
 
+// Whether a value may have a type that both speak of.
+bool share_types(const Json& left, const Json& right, const std::string& place);
+
 // What satisfies both. Throws: kGrammarInvalid where no one schema can say so.
 Json joined(const Json& left, const Json& right, const std::string& place);
 

@@ -105,9 +105,14 @@ int SchemaReader::string_rule(const Json& schema, const At& at) {
     impossible(at, "minLength is more than maxLength");
     return ebnf.add_rule();
   }
+  const bool plain = at.taken_for != 0;
   const auto quoted = [&](Part inside) {
+    if (plain) return ebnf.add_rule({std::move(inside)});
     return ebnf.add_rule({Part::of("\"\\\"\""), std::move(inside), Part::of("\"\\\"\"")});
   };
+  const RegexText text = plain                                    ? RegexText::kTagged
+                         : grammar_.wording() == Wording::kTagged ? RegexText::kTaggedString
+                                                                  : RegexText::kJsonString;
   const auto fits = [&](const Regex& regex) {
     return regex.shortest() >= min &&
            (max == kNoMaximum || (regex.longest() != kNoMaximum && regex.longest() <= max));
@@ -120,7 +125,10 @@ int SchemaReader::string_rule(const Json& schema, const At& at) {
       if (!fits(regex)) {
         refuse_schema(at.place, "a pattern together with a length that its matches may not have");
       }
-      return quoted(Part::ref(regex.add_to(&ebnf, RegexText::kJsonString)));
+      if (!first_of_others(at.taken_for).empty()) {
+        refuse_schema(at.place, "a pattern where other types than text are allowed");
+      }
+      return quoted(Part::ref(regex.add_to(&ebnf, text)));
     } catch (const Error& error) {
       if (error.id() != errors::kGrammarInvalid) throw;
       if (std::string_view(error.field("detail")).substr(0, 2) == "#:" ||
@@ -131,12 +139,23 @@ int SchemaReader::string_rule(const Json& schema, const At& at) {
   }
   if (const char* pattern = format_pattern(schema)) {
     const Regex regex(pattern);
-    if (fits(regex)) return quoted(Part::ref(regex.add_to(&ebnf, RegexText::kJsonString)));
+    if (fits(regex) && first_of_others(at.taken_for).empty()) {
+      return quoted(Part::ref(regex.add_to(&ebnf, text)));
+    }
   }
-  if (min == 0 && max == kNoMaximum) return grammar_.text();
+  if (min == 0 && max == kNoMaximum) return plain ? plain_text(at) : grammar_.text();
   // Escapes are left out: they would make every position two ways to count.
-  const std::string plain = class_text(complement({{0, 0x1F}, {'"', '"'}, {'\\', '\\'}}));
-  return quoted(ebnf.times(Part::of(plain), min, max));
+  if (!plain) return quoted(ebnf.times(Part::of(class_text(grammar_.plain_chars())), min, max));
+  static const CharSet kTagless = complement({{'\n', '\n'}, {'<', '<'}});
+  const CharSet first = intersection(kTagless, complement(first_of_others(at.taken_for)));
+  const auto but_one = [](std::int64_t count) { return count > 0 ? count - 1 : count; };
+  const int rule = ebnf.add_rule();
+  if (min == 0) ebnf.add(rule, {});
+  if (max != 0) {
+    ebnf.add(rule, {Part::of(class_text(first)),
+                    ebnf.times(Part::of(class_text(kTagless)), but_one(min), but_one(max))});
+  }
+  return rule;
 }
 
 int SchemaReader::number_rule(const Json& schema, bool integer, const At& at) {

@@ -56,17 +56,23 @@ inline bool allowed(const Mask& mask, size_t token) {
   return (static_cast<std::uint32_t>(mask[token / 32]) >> (token % 32) & 1) != 0;
 }
 
-// Tokens drawn from those that the mask allows, each as likely, until the end or `most`.
+// Tokens drawn from those that the mask allows, each as likely, until the end or `most`. Now and
+// then one of the words instead, where it may come: chance alone would hardly write them.
 struct Drawn {
   std::string text{};
   bool ended = false, stuck = false;
 };
-inline Drawn draw(const std::shared_ptr<const Compiled>& grammar, unsigned seed, int most = 400) {
+inline Drawn draw(const std::shared_ptr<const Compiled>& grammar, unsigned seed, int most = 400,
+                  const std::vector<std::string>& words = {}) {
   std::mt19937 random(seed);
   Matcher matcher(grammar);
   Mask mask;
   Drawn drawn;
   for (int i = 0; i < most && !drawn.ended && !drawn.stuck; ++i) {
+    if (!words.empty() && random() % 8 == 0) {
+      const std::string& word = words[random() % words.size()];
+      if (matcher.accept_text(word)) drawn.text += word;
+    }
     matcher.fill(&mask);
     std::vector<std::int32_t> may;
     for (size_t token = 0; token < test_tokens().size(); ++token) {

@@ -4,72 +4,19 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
 #include <optional>
 #include <vector>
 
 #include "base/error.h"
 #include "base/errors/grammar.h"
-#include "text/utf8.h"
+#include "grammar/marked_text.h"
+#include "grammar/tool_formats.h"
 
 namespace quern::grammar {
 namespace {
 
-// section_begin call (separator call)* section_end, a call being: begin NAME middle ARGUMENTS end
-struct CallFormat {
-  std::vector<std::string_view> names;
-  std::string_view section_begin, begin, middle, end, separator, section_end;
-  bool numbered = false;  // NAME:NUMBER
-  bool marked = true;     // a mark tells where calls begin; else the answer is one call
-};
-
-const std::vector<CallFormat>& formats() {
-  static const std::vector<CallFormat> all = {
-      {{"qwen", "qwen25", "hermes"},
-       "",
-       "<tool_call>\n{\"name\": \"",
-       "\", \"arguments\": ",
-       "}\n</tool_call>",
-       "\n",
-       ""},
-      {{"llama3"}, "", "{\"name\": \"", "\", \"parameters\": ", "}", "", "", false, false},
-      {{"mistral"}, "[TOOL_CALLS] [", "{\"name\": \"", "\", \"arguments\": ", "}", ", ", "]"},
-      {{"deepseekv3"},
-       "<｜tool▁calls▁begin｜>",
-       "<｜tool▁call▁begin｜>function<｜tool▁sep｜>",
-       "\n```json\n",
-       "\n```<｜tool▁call▁end｜>",
-       "\n",
-       "<｜tool▁calls▁end｜>"},
-      {{"deepseekv31"},
-       "<｜tool▁calls▁begin｜>",
-       "<｜tool▁call▁begin｜>",
-       "<｜tool▁sep｜>",
-       "<｜tool▁call▁end｜>",
-       "",
-       "<｜tool▁calls▁end｜>"},
-      {{"kimi_k2"},
-       "<|tool_calls_section_begin|>",
-       "<|tool_call_begin|>functions.",
-       "<|tool_call_argument_begin|>",
-       "<|tool_call_end|>",
-       "",
-       "<|tool_calls_section_end|>",
-       true},
-  };
-  return all;
-}
-
-const CallFormat& format_named(std::string_view name) {
-  std::string known;
-  for (const CallFormat& format : formats()) {
-    for (const std::string_view each : format.names) {
-      if (each == name) return format;
-      known += (known.empty() ? "" : ", ") + std::string(each);
-    }
-  }
-  throw Error(errors::kToolFormatNotForced,
-              {{"format", name.empty() ? "none" : name}, {"known", known}});
-}
+using Text = CallFormat::Text;
 
 const Json& function_of(const Json& tool) {
   return tool.contains("function") ? tool["function"] : tool;
@@ -80,20 +27,40 @@ bool is_strict(const Json& function) {
   return strict && strict->is_boolean() && strict->get<bool>();
 }
 
+bool is_ascii_word(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+// Whether a reader of the format finds a name where no quotes stand around it.
+bool can_be_bare(std::string_view name, Wording wording) {
+  if (wording == Wording::kPython) {
+    return is_ascii_word(name[0]) && std::all_of(name.begin(), name.end(), [](char c) {
+             return is_ascii_word(c) || c == '-' || c == '.';
+           });
+  }
+  return std::none_of(name.begin(), name.end(), [](char c) {
+    const bool blank = static_cast<unsigned char>(c) <= ' ';
+    return blank || std::string_view("\"<>:").find(c) != std::string_view::npos;
+  });
+}
+
+// The mark that a call or a section begins with: "<call>" of "<call>\n{".
+std::string_view mark_of(std::string_view opening) {
+  return opening.substr(0, opening.find_first_of(">]") + 1);
+}
+
 class ToolWriter {
  public:
   ToolWriter(const ToolCalls& calls, const JsonStyle& style)
-      : calls_(calls), format_(format_named(calls.format)), json_(style, &ebnf_) {
-    if (!calls.required && !format_.marked) {
-      throw Error(errors::kToolFormatNotForced,
-                  {{"format", calls.format}, {"known", "those with a mark before their calls"}});
-    }
+      : calls_(calls),
+        format_(call_format(calls.format)),
+        types_(calls.tools),
+        json_(style, &ebnf_, format_.wording) {
+    read_tools();
   }
 
   std::string write() {
-    const int call = any_call();
-    const int root = calls_.required ? section(call) : text_with(call);
-    std::optional<std::string> text = ebnf_.text(root);
+    const std::optional<std::string> text = ebnf_.text(root());
     if (!text) refuse_grammar("nothing satisfies it");
     return *text;
   }
@@ -101,124 +68,154 @@ class ToolWriter {
  private:
   static Part literal(std::string_view text) { return Part::of(literal_text(text)); }
 
-  int any_call() {
+  int root() {
+    if (format_.text == Text::kHarmony) return messages();
+    if (calls_.required) return ebnf_.add_rule(section());
+    switch (format_.text) {
+      case Text::kListed: return text_with_lists();
+      case Text::kBare: return text_or_call();
+      default: return text_with_calls();
+    }
+  }
+
+  // Rules of the tools that may be called: what follows `begin`, and all of a call.
+  void read_tools() {
     const Json tools = parse_bounded(calls_.tools);
-    const int call = ebnf_.add_rule();
+    named_ = ebnf_.add_rule();
     for (size_t i = 0; i < tools.size(); ++i) {
       const Json& function = function_of(tools[i]);
       const std::string name = function["name"].get<std::string>();
       if (!calls_.name.empty() && name != calls_.name) continue;
-      Alternative parts = {literal(format_.begin)};
-      // JSON around the name writes it as JSON does.
-      const std::string quoted = Json(name).dump();
-      const bool json = format_.begin.ends_with('"');
-      parts.push_back(literal(json ? std::string_view(quoted).substr(1, quoted.size() - 2) : name));
-      if (format_.numbered) parts.push_back(Part::of("\":\" [0-9]{1,2}"));
-      parts.push_back(literal(format_.middle));
-      parts.push_back(Part::ref(arguments(function, i)));
-      parts.push_back(literal(format_.end));
-      ebnf_.add(call, std::move(parts));
+      const int rest = ebnf_.add_rule({Part::ref(arguments(function, i)), literal(format_.end)});
+      behind_name_.emplace(name, rest);
+      const std::string number = format_.numbered ? " \":\" [0-9]{1,2} " : " ";
+      ebnf_.add(named_,
+                {Part::of(literal_text(written(name, i)) + number + literal_text(format_.middle)),
+                 Part::ref(rest)});
     }
-    return call;
+    call_ = ebnf_.add_rule({literal(format_.begin), Part::ref(named_)});
+  }
+
+  std::string written(const std::string& name, size_t index) const {
+    const bool json = !format_.apart && format_.begin.ends_with('"');
+    if (json) {
+      const std::string quoted = Json(name).dump();
+      return quoted.substr(1, quoted.size() - 2);
+    }
+    if (!can_be_bare(name, format_.wording)) {
+      refuse_grammar(
+          fmt::format("tools[{}].function.name: calls of this model cannot name it", index));
+    }
+    return name;
   }
 
   int arguments(const Json& function, size_t index) {
     const Json* parameters = function.contains("parameters") ? &function["parameters"] : nullptr;
-    if (!parameters || parameters->is_null()) return json_.object();
-    Json schema = *parameters;
+    if (!parameters || parameters->is_null()) return any_arguments();
+    Json& schema = schemas_.emplace_back(*parameters);
     if (!schema.contains("type")) schema["type"] = "object";
     try {
-      return json_.schema(schemas_.emplace_back(std::move(schema)));
+      if (!format_.apart) return json_.schema(schema);
+      const std::string function_name = function["name"];
+      return json_.parameters(schema, format_.parameters, [&](const std::string& parameter) {
+        return types_.types(function_name, parameter);
+      });
     } catch (const Error& syntax) {
       if (syntax.id() != errors::kGrammarInvalid) throw;
-      if (!is_strict(function)) return json_.object();
+      if (!is_strict(function)) return any_arguments();
       refuse_grammar(
           fmt::format("tools[{}].function.parameters: {}", index, syntax.field("detail")));
     }
   }
 
-  // Nothing but calls.
-  int section(int call) {
-    Alternative parts;
-    if (!format_.section_begin.empty()) parts.push_back(literal(format_.section_begin));
-    parts.push_back(Part::ref(call));
-    if (calls_.parallel && format_.marked) {
-      const int more = ebnf_.add_rule({literal(format_.separator), Part::ref(call)});
-      parts.push_back(Part::ref(more, 0, kNoMaximum));
-    }
-    if (!format_.section_end.empty()) parts.push_back(literal(format_.section_end));
-    return ebnf_.add_rule(std::move(parts));
+  int any_arguments() {
+    return format_.apart ? json_.parameters(format_.parameters) : json_.object();
   }
 
-  // Text, and where a mark of calls has come, calls. After them, text again where several may come.
-  int text_with(int call) {
+  // Nothing but calls, without what is left of their opening.
+  Alternative section(size_t without = 0) {
     const bool sections = !format_.section_begin.empty();
     const std::string_view opening = sections ? format_.section_begin : format_.begin;
-    const std::string_view mark = opening.substr(0, opening.find_first_of("\n\" "));
-    const std::string_view rest =
-        (sections ? format_.section_begin : format_.begin).substr(mark.size());
-    int behind = ebnf_.add_rule();
-    std::u32string word;
-    for (size_t at = 0; at < mark.size();) word += text::next_char(mark, at);
-    std::vector<int> states(word.size());
-    for (int& state : states) state = ebnf_.add_rule();
-    for (size_t i = 0; i < word.size(); ++i) add_state(word, i, states, behind);
-    // The rest of the call behind its mark: what a call writes, without its first characters.
-    const int tail = ebnf_.add_rule();
-    for (const Alternative& alternative : sectioned(call, mark, rest)) ebnf_.add(tail, alternative);
-    ebnf_.add(behind, {Part::ref(tail)});
-    if (calls_.parallel) ebnf_.add(behind, {Part::ref(tail), Part::ref(states[0])});
-    return states[0];
-  }
-
-  // Text in which the first `matched` characters of the mark have come last; it may end here.
-  void add_state(const std::u32string& word, size_t matched, const std::vector<int>& states,
-                 int behind) {
-    ebnf_.add(states[matched], {});
-    CharSet taken;
-    for (size_t i = 0; i < word.size(); ++i) {
-      const char32_t c = word[i];
-      if (contains(taken, c)) continue;
-      // The longest beginning of the mark that the text ends with now.
-      std::u32string text = word.substr(0, matched) + c;
-      size_t length = std::min(text.size(), word.size());
-      while (text.substr(text.size() - length) != word.substr(0, length)) --length;
-      if (length == 0) continue;
-      taken = normalized([&] {
-        CharSet more = taken;
-        more.emplace_back(c, c);
-        return more;
-      }());
-      ebnf_.add(states[matched], {Part::of(class_text({{c, c}})),
-                                  Part::ref(length == word.size() ? behind : states[length])});
+    Alternative parts = {literal(opening.substr(without)), Part::ref(sections ? call_ : named_)};
+    if (calls_.parallel && format_.text != Text::kBare) {
+      parts.push_back(Part::ref(more_calls(), 0, kNoMaximum));
     }
-    ebnf_.add(states[matched], {Part::of(class_text(complement(taken))), Part::ref(states[0])});
+    parts.push_back(literal(format_.section_end));
+    return parts;
   }
 
-  std::vector<Alternative> sectioned(int call, std::string_view mark, std::string_view rest) {
-    if (!format_.section_begin.empty()) {
-      Alternative parts;
-      if (!rest.empty()) parts.push_back(literal(rest));
-      parts.push_back(Part::ref(call));
-      if (calls_.parallel) {
-        const int more = ebnf_.add_rule({literal(format_.separator), Part::ref(call)});
-        parts.push_back(Part::ref(more, 0, kNoMaximum));
+  int more_calls() { return ebnf_.add_rule({literal(format_.separator), Part::ref(call_)}); }
+
+  // `rest` ends the answer, or text follows it where several calls may come.
+  void add_then_text(int rule, const Alternative& rest, int text) {
+    ebnf_.add(rule, rest);
+    if (!calls_.parallel) return;
+    Alternative with_text = rest;
+    with_text.push_back(Part::ref(text));
+    ebnf_.add(rule, std::move(with_text));
+  }
+
+  int text_with_calls() {
+    const bool sections = !format_.section_begin.empty();
+    const std::string_view mark = mark_of(sections ? format_.section_begin : format_.begin);
+    const int behind = ebnf_.add_rule();
+    std::vector<Mark> marks = {{mark, behind}};
+    if (!format_.stray.empty()) marks.push_back({format_.stray});
+    const int text = add_marked_text(&ebnf_, marks);
+    add_then_text(behind, section(mark.size()), text);
+    return text;
+  }
+
+  int text_with_lists() {
+    std::map<std::string, int> lists;
+    for (const auto& [name, rest] : behind_name_) lists.emplace(name, ebnf_.add_rule());
+    const int text = add_listed_text(&ebnf_, lists);
+    for (const auto& [name, list] : lists) {
+      Alternative parts = {Part::ref(behind_name_.at(name))};
+      if (calls_.parallel) parts.push_back(Part::ref(more_calls(), 0, kNoMaximum));
+      parts.push_back(literal("]"));
+      const std::string_view closing = format_.section_end.substr(1);
+      if (!closing.empty() && !calls_.parallel) {
+        parts.push_back({.text = literal_text(closing), .min = 0, .max = 1});
       }
-      if (!format_.section_end.empty()) parts.push_back(literal(format_.section_end));
-      return {parts};
+      add_then_text(list, parts, text);
     }
-    std::vector<Alternative> all = ebnf_.alternatives(call);
-    for (Alternative& alternative : all) {
-      alternative[0] = literal(format_.begin.substr(mark.size()));
+    return text;
+  }
+
+  // A call, or text that begins like none, in which one follows the mark.
+  int text_or_call() {
+    const CharSet like_calls =
+        normalized({{'\t', '\n'}, {'\r', '\r'}, {' ', ' '}, {'{', '{'}, {'[', '['}});
+    const int root = ebnf_.add_rule({Part::ref(call_)});
+    ebnf_.add(root, {Part::ref(add_marked_text(&ebnf_, {{format_.stray, call_}}, like_calls))});
+    return root;
+  }
+
+  // gpt-oss: messages to nobody, then a call, or the answer where none is required. An answer has
+  // one call, whose last mark may be the model's end.
+  int messages() {
+    const int words = add_marked_text(&ebnf_, {{"<|"}});
+    const int root =
+        ebnf_.add_rule({Part::ref(call_), {.text = literal_text("<|call|>"), .min = 0, .max = 1}});
+    for (const char* channel : {"analysis", "commentary"}) {
+      ebnf_.add(root, {literal(fmt::format("<|channel|>{}<|message|>", channel)), Part::ref(words),
+                       literal("<|end|><|start|>assistant"), Part::ref(root)});
     }
-    return all;
+    if (!calls_.required) {
+      ebnf_.add(root, {literal("<|channel|>final<|message|>"), Part::ref(words)});
+    }
+    return root;
   }
 
   const ToolCalls& calls_;
   const CallFormat& format_;
+  const text::ToolSet types_;
   Ebnf ebnf_;
   JsonGrammar json_;
   std::deque<Json> schemas_;  // of the grammar's readers
+  int named_ = 0, call_ = 0;
+  std::map<std::string, int> behind_name_;  // of each tool: arguments, and the call's end
 };
 
 }  // namespace

@@ -177,8 +177,30 @@ def test_calls_can_be_forced(caller, choice, names):
         assert "".join(delta.function.arguments or "" for delta in deltas) == call.function.arguments
 
 
+@pytest.mark.parametrize("parser, reasoning", [("glm45", None), ("qwen3_coder", None), ("pythonic", None),
+                                               ("gpt-oss", "gpt-oss")])
+def test_calls_of_any_format_can_be_forced(start, smol_model, parser, reasoning):
+    flags = ["--tool-call-parser", parser] + (["--reasoning-parser", reasoning] if reasoning else [])
+    client = start(smol_model, *flags).client()
+    done = 0
+    for seed in range(4):
+        common = dict(model="m", messages=[{"role": "user", "content": "Is it windy?"}], tools=TOOLS[:1], max_tokens=300,
+                      tool_choice="required", parallel_tool_calls=False, temperature=0.8, seed=seed)
+        answer = client.chat.completions.create(**common).choices[0]
+        chunks = [chunk.choices[0] for chunk in client.chat.completions.create(**common, stream=True)]
+        deltas = [call for chunk in chunks for call in chunk.delta.tool_calls or []]
+        if answer.finish_reason == "length":
+            continue
+        done += 1
+        assert answer.finish_reason == "tool_calls"
+        call, = answer.message.tool_calls
+        jsonschema.validate(json.loads(call.function.arguments), SCHEMAS["weather"])
+        assert "".join(delta.function.arguments or "" for delta in deltas) == call.function.arguments
+    assert done > 0
+
+
 def test_calls_of_other_formats_are_not_forced(start, tiny_model, tiny):
-    other = start(tiny_model, "--tool-call-parser", "pythonic")
+    other = start(tiny_model, "--tool-call-parser", "gemma4")
     body = chat(tools=TOOLS, tool_choice="required")
     assert error(other.post("/v1/chat/completions", body), 400)["code"] == "tool_format_not_forced"
     both = chat(tools=TOOLS, tool_choice="required", regex="a")
