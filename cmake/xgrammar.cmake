@@ -19,4 +19,7 @@ target_include_directories(xgrammar SYSTEM PUBLIC ${xgrammar_source}/include
 # Its messages come to src/grammar: what it would pass over is refused there.
 target_compile_definitions(xgrammar PRIVATE XGRAMMAR_LOG_CUSTOMIZE=1 XGRAMMAR_ENABLE_CPPTRACE=0
                            XGRAMMAR_ENABLE_INTERNAL_CHECK=0)
-target_compile_options(xgrammar PRIVATE -w $<$<BOOL:${QUERN_SANITIZE}>:-fno-sanitize=undefined>)
+target_compile_options(xgrammar PRIVATE -w)
+if(QUERN_SANITIZE)
+  target_compile_options(xgrammar PRIVATE -fno-sanitize=undefined)
+endif()
