@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/answer_grammar.h"
+
 namespace quern::engine {
 namespace {
 
@@ -125,6 +127,71 @@ TEST(ThinkingBudget, WritesEveryTokenOfTheMark) {
   EXPECT_EQ(formats.closing().size(), std::string_view("[/THINK]").size());
   EXPECT_EQ(under_budget(formats, tokenizer, ReasoningStart::kUnstated, 1, "[THINK]abc"),
             "[THINK]a[/THINK]bc");
+}
+
+// A grammar of "yes" over those tokens.
+class GrammarOfYes {
+ public:
+  GrammarOfYes(ReasoningStart start, const AnswerFormats& formats)
+      : grammar_(compiled(), "regex", formats, start, ends_) {}
+
+  // The tokens that may come next.
+  std::vector<std::int32_t> next() {
+    grammar_.prepare();
+    const std::vector<float> row(260, 0.0F);
+    std::vector<float> scratch;
+    const std::span<const float> left = grammar_.apply(row, &scratch);
+    std::vector<std::int32_t> ids;
+    for (size_t id = 0; id < left.size(); ++id) {
+      if (left[id] == 0) ids.push_back(static_cast<std::int32_t>(id));
+    }
+    return ids;
+  }
+  AnswerGrammar* operator->() { return &grammar_; }
+
+ private:
+  static std::shared_ptr<const grammar::Compiled> compiled() {
+    std::vector<std::string> bytes(260);
+    for (size_t i = 1; i < 256; ++i) bytes[i] = static_cast<char>(i);
+    const grammar::Vocabulary vocabulary(bytes, 260, {kEnd});
+    return std::make_shared<const grammar::Compiled>(vocabulary, grammar::Notation::kEbnf,
+                                                     "root ::= \"yes\"");
+  }
+  static constexpr std::int32_t ends_[] = {kEnd};
+  AnswerGrammar grammar_;
+};
+
+TEST(AnswerGrammar, BeginsBehindOpenReasoning) {
+  const MarkTokenizer tokenizer;
+  const AnswerFormats formats(info("", "qwen3"), tokenizer);
+  GrammarOfYes yes(ReasoningStart::kOpen, formats);
+  EXPECT_EQ(yes.next().size(), 259U);  // all but the end
+  EXPECT_TRUE(yes->take('n', "n"));
+  EXPECT_FALSE(yes->complete());
+  EXPECT_TRUE(yes->forced().empty());
+  EXPECT_TRUE(yes->take(kClose, "</think>"));
+  EXPECT_EQ(yes.next(), std::vector<std::int32_t>{'y'});
+  EXPECT_FALSE(yes->take('n', "n"));
+  for (const char c : std::string("yes")) EXPECT_TRUE(yes->take(c, std::string(1, c)));
+  EXPECT_TRUE(yes->complete());
+  EXPECT_EQ(yes.next(), std::vector<std::int32_t>{kEnd});
+}
+
+TEST(AnswerGrammar, AnAnswerMayOpenReasoningWithItsFirstTokenOnly) {
+  const MarkTokenizer tokenizer;
+  const AnswerFormats formats(info("", "qwen3"), tokenizer);
+  GrammarOfYes thinks(ReasoningStart::kUnstated, formats);
+  EXPECT_EQ(thinks.next(), (std::vector<std::int32_t>{'y', kOpen}));
+  EXPECT_TRUE(thinks->take(kOpen, "<think>"));
+  EXPECT_EQ(thinks.next().size(), 259U);
+  // The token that closes may write what belongs to the answer.
+  EXPECT_TRUE(thinks->take('x', "</think>\n\nye"));
+  EXPECT_EQ(thinks.next(), std::vector<std::int32_t>{'s'});
+  GrammarOfYes answers(ReasoningStart::kUnstated, formats);
+  EXPECT_TRUE(answers->take('y', "y"));
+  EXPECT_EQ(answers.next(), std::vector<std::int32_t>{'e'});
+  GrammarOfYes closed(ReasoningStart::kClosed, formats);
+  EXPECT_EQ(closed.next(), std::vector<std::int32_t>{'y'});
 }
 
 }  // namespace

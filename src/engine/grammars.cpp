@@ -82,7 +82,8 @@ std::optional<grammar::Source> Grammars::source_of(const Request& request) const
   if (!calls || (request.sampling.grammar && !request.chat.call_required)) {
     // The form of the answer leaves no place for calls.
     grammar::Source source = grammar::read_grammar(*request.sampling.grammar, style_);
-    source.with_marks = tools;
+    if (request.messages) source.before = grammar::before_answer(loaded_.info.reasoning_parser);
+    source.with_marks = tools || !source.before.empty();
     return source;
   }
   return tool_source(request.chat);

@@ -27,7 +27,7 @@ CompileQueue::~CompileQueue() {
 
 void CompileQueue::ask(Source source, Told told) {
   const std::string key = std::string(source.notation == Notation::kEbnf ? "e" : "t") +
-                          (source.with_marks ? "m" : "-") + source.text;
+                          (source.with_marks ? "m" : "-") + source.before + '\0' + source.text;
   std::shared_ptr<const Compiled> kept;
   {
     const std::lock_guard lock(mutex_);
@@ -63,8 +63,8 @@ const Vocabulary& CompileQueue::vocabulary(bool with_marks) {
 
 Outcome CompileQueue::compile(const Source& source) {
   try {
-    return {.grammar = std::make_shared<const Compiled>(vocabulary(source.with_marks),
-                                                        source.notation, source.text)};
+    return {.grammar = std::make_shared<const Compiled>(
+                vocabulary(source.with_marks), source.notation, source.text, source.before)};
   } catch (const Error& syntax) {
     if (syntax.id() != errors::kGrammarInvalid) return {.error = syntax};
     return {.error = Error(errors::kGrammarInvalid,

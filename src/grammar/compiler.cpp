@@ -61,6 +61,14 @@ void fill_mask(xgrammar::GrammarMatcher* matcher, std::int64_t rows, Mask* mask)
   matcher->FillNextTokenBitmask(&tensor);
 }
 
+xgrammar::Grammar tag_grammar(const std::string& text) {
+  auto read = xgrammar::Grammar::FromStructuralTag(text);
+  if (const auto* error = std::get_if<1>(&read)) {
+    std::visit([](const auto& each) { refuse_grammar(each.what()); }, *error);
+  }
+  return std::get<0>(read);
+}
+
 }  // namespace
 
 Vocabulary::Vocabulary(const std::vector<std::string>& bytes, std::int64_t rows,
@@ -71,15 +79,23 @@ Vocabulary::Vocabulary(const std::vector<std::string>& bytes, std::int64_t rows,
 
 Vocabulary::~Vocabulary() = default;
 
-Compiled::Compiled(const Vocabulary& vocabulary, Notation notation, const std::string& text) {
+Compiled::Compiled(const Vocabulary& vocabulary, Notation notation, const std::string& text,
+                   const std::string& before) {
   first_warning.clear();
   try {
     const xgrammar::TokenizerInfo& info = vocabulary.state_->info;
     // One thread, for exceptions do not come out of its pool; our own cache, which is bounded.
     xgrammar::GrammarCompiler compiler(info, 1, false);
-    xgrammar::CompiledGrammar grammar = notation == Notation::kEbnf
-                                            ? compiler.CompileGrammar(text)
-                                            : compiler.CompileStructuralTag(text);
+    xgrammar::CompiledGrammar grammar = [&] {
+      using xgrammar::Grammar;
+      if (before.empty()) {
+        return notation == Notation::kEbnf ? compiler.CompileGrammar(text)
+                                           : compiler.CompileStructuralTag(text);
+      }
+      const Grammar form =
+          notation == Notation::kEbnf ? Grammar::FromEBNF(text) : tag_grammar(text);
+      return compiler.CompileGrammar(Grammar::Concat({Grammar::FromEBNF(before), form}));
+    }();
     bytes_ = static_cast<std::int64_t>(grammar.MemorySizeBytes());
     state_.reset(new State{std::move(grammar), vocabulary.rows()});
   } catch (const std::bad_alloc&) {

@@ -34,8 +34,9 @@ enum class Notation { kEbnf, kStructuralTag };
 // Immutable; shared by the answers that follow it.
 class Compiled {
  public:
-  // May take seconds. One thread. Throws: kGrammarInvalid.
-  Compiled(const Vocabulary& vocabulary, Notation notation, const std::string& text);
+  // `before`: EBNF of what stands before it. May take seconds. One thread. Throws: kGrammarInvalid.
+  Compiled(const Vocabulary& vocabulary, Notation notation, const std::string& text,
+           const std::string& before = {});
   ~Compiled();
   std::int64_t bytes() const { return bytes_; }  // of memory
 

@@ -17,6 +17,7 @@ struct Source {
   std::string text{};
   std::string kind{};       // the word for it in messages
   bool with_marks = false;  // the control tokens of tool calls write their text
+  std::string before{};     // EBNF of what stands before the text; "": nothing
 };
 
 // Bounded in time by the grammar's size, which is. Throws: kGrammarInvalid.

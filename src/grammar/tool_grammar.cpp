@@ -49,6 +49,20 @@ std::string_view mark_of(std::string_view opening) {
   return opening.substr(0, opening.find_first_of(">]") + 1);
 }
 
+// Of gpt-oss.
+constexpr std::string_view kMarkBegin = "<|";
+constexpr std::string_view kFinalMessage = "<|channel|>final<|message|>";
+
+// Messages to nobody, with these words.
+Part thoughts(Ebnf* ebnf, int words) {
+  const int message = ebnf->add_rule();
+  for (const char* channel : {"analysis", "commentary"}) {
+    ebnf->add(message, {Part::of(literal_text(fmt::format("<|channel|>{}<|message|>", channel))),
+                        Part::ref(words), Part::of(literal_text("<|end|><|start|>assistant"))});
+  }
+  return Part::ref(message, 0, kNoMaximum);
+}
+
 class ToolWriter {
  public:
   ToolWriter(const ToolCalls& calls, const JsonStyle& style)
@@ -195,17 +209,11 @@ class ToolWriter {
   // gpt-oss: messages to nobody, then a call, or the answer where none is required. An answer has
   // one call, whose last mark may be the model's end.
   int messages() {
-    const int words = add_marked_text(&ebnf_, {{"<|"}});
-    const int root =
+    const int words = add_marked_text(&ebnf_, {{kMarkBegin}});
+    const int last =
         ebnf_.add_rule({Part::ref(call_), {.text = literal_text("<|call|>"), .min = 0, .max = 1}});
-    for (const char* channel : {"analysis", "commentary"}) {
-      ebnf_.add(root, {literal(fmt::format("<|channel|>{}<|message|>", channel)), Part::ref(words),
-                       literal("<|end|><|start|>assistant"), Part::ref(root)});
-    }
-    if (!calls_.required) {
-      ebnf_.add(root, {literal("<|channel|>final<|message|>"), Part::ref(words)});
-    }
-    return root;
+    if (!calls_.required) ebnf_.add(last, {literal(kFinalMessage), Part::ref(words)});
+    return ebnf_.add_rule({thoughts(&ebnf_, words), Part::ref(last)});
   }
 
   const ToolCalls& calls_;
@@ -225,6 +233,13 @@ bool has_strict_tool(std::string_view tools) {
   const Json list = parse_bounded(tools);
   return std::any_of(list.begin(), list.end(),
                      [](const Json& tool) { return is_strict(function_of(tool)); });
+}
+
+std::string before_answer(std::string_view format) {
+  if (format != "gpt-oss") return "";
+  Ebnf ebnf;
+  const Part before = thoughts(&ebnf, add_marked_text(&ebnf, {{kMarkBegin}}));
+  return *ebnf.text(ebnf.add_rule({before, Part::of(literal_text(kFinalMessage))}));
 }
 
 std::string tool_grammar(const ToolCalls& calls, const JsonStyle& style) {

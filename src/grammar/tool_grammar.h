@@ -25,4 +25,7 @@ bool has_strict_tool(std::string_view tools);
 // hold to it; else they are a JSON object. Throws: kGrammarInvalid, kToolFormatNotForced.
 std::string tool_grammar(const ToolCalls& calls, const JsonStyle& style);
 
+// The EBNF of what a format writes before an answer that is no call; "": nothing.
+std::string before_answer(std::string_view format);
+
 }  // namespace quern::grammar

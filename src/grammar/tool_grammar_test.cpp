@@ -213,6 +213,23 @@ TEST(ToolGrammar, TextMayStandBesideStrictCallsInEveryFormat) {
   EXPECT_FALSE(takes(oss, "No."));
 }
 
+TEST(ToolGrammar, AFormStandsInTheLastMessageOfGptOss) {
+  EXPECT_EQ(before_answer("qwen3"), "");
+  const std::string tag = R"({"format":{"type":"const_string","value":"yes"}})";
+  for (const Grammar& form :
+       {Grammar{Grammar::Kind::kRegex, "yes"}, Grammar{Grammar::Kind::kStructuralTag, tag}}) {
+    const Source source = read_grammar(form, {});
+    const auto grammar = std::make_shared<const Compiled>(test_vocabulary(), source.notation,
+                                                          source.text, before_answer("gpt-oss"));
+    EXPECT_TRUE(takes(grammar, "<|channel|>final<|message|>yes"));
+    EXPECT_TRUE(takes(grammar,
+                      "<|channel|>analysis<|message|>Or no? <<|end|><|start|>assistant<|channel|>"
+                      "final<|message|>yes"));
+    EXPECT_FALSE(takes(grammar, "yes"));
+    EXPECT_FALSE(takes(grammar, "<|channel|>analysis<|message|>yes"));
+  }
+}
+
 TEST(ToolGrammar, WhatAFormatCannotWriteIsRefusedOrLoosened) {
   for (const char* parameters :
        {R"({"properties":{"a b":{"type":"string"}}})", R"({"anyOf":[{"properties":{"a":{}}}]})",
