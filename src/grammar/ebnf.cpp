@@ -120,7 +120,10 @@ int Ebnf::add_rule(Alternative alternative) {
 
 namespace {
 
-constexpr std::int64_t kLargestUnit = 32;
+// Where a token may reach over the end of a unit, every one is tried when a mask is made, so that
+// one unit is best while the compiler counts exactly; more of them share their states, whose
+// compilation takes milliseconds each.
+constexpr std::int64_t kLargestCount = 128, kUnit = 64;
 
 Part counted_part(Part unit, std::int64_t min, std::int64_t max) {
   unit.min = min;
@@ -130,32 +133,40 @@ Part counted_part(Part unit, std::int64_t min, std::int64_t max) {
 
 }  // namespace
 
+Part Ebnf::shared(const Part& unit, std::int64_t min, std::int64_t max) {
+  const std::tuple key(unit.text, unit.rule, min, max);
+  auto found = counted_.find(key);
+  if (found == counted_.end()) {
+    found = counted_.emplace(key, add_rule({counted_part(unit, min, max)})).first;
+  }
+  return Part::ref(found->second);
+}
+
 Part Ebnf::exactly(const Part& unit, std::int64_t count) {
-  if (count <= kLargestUnit) return counted_part(unit, count, count);
-  const Part larger = Part::ref(add_rule({counted_part(unit, kLargestUnit, kLargestUnit)}));
-  const std::int64_t rest = count % kLargestUnit;
-  return Part::ref(
-      add_rule({exactly(larger, count / kLargestUnit), counted_part(unit, rest, rest)}));
+  if (count <= kLargestCount) return counted_part(unit, count, count);
+  const Part larger = shared(unit, kUnit, kUnit);
+  const std::int64_t rest = count % kUnit;
+  return Part::ref(add_rule({exactly(larger, count / kUnit), counted_part(unit, rest, rest)}));
 }
 
 // Each number in one way: larger units first, then fewer units than make a larger one.
 Part Ebnf::up_to(const Part& unit, std::int64_t count) {
-  if (count <= kLargestUnit) return counted_part(unit, 0, count);
-  const Part larger = Part::ref(add_rule({counted_part(unit, kLargestUnit, kLargestUnit)}));
-  const std::int64_t most = count / kLargestUnit;
+  if (count <= kLargestCount) return counted_part(unit, 0, count);
+  const Part larger = shared(unit, kUnit, kUnit);
+  const std::int64_t most = count / kUnit;
   const int rule = add_rule();
-  add(rule, {up_to(larger, most - 1), counted_part(unit, 0, kLargestUnit - 1)});
-  add(rule, {exactly(larger, most), counted_part(unit, 0, count % kLargestUnit)});
+  add(rule, {up_to(larger, most - 1), shared(unit, 0, kUnit - 1)});
+  add(rule, {exactly(larger, most), counted_part(unit, 0, count % kUnit)});
   return Part::ref(rule);
 }
 
 Part Ebnf::times(const Part& unit, std::int64_t min, std::int64_t max) {
   if (unit.min != 1 || unit.max != 1) return times(Part::ref(add_rule({unit})), min, max);
   if (max == kNoMaximum) {
-    if (min <= kLargestUnit) return counted_part(unit, min, max);
+    if (min <= kLargestCount) return counted_part(unit, min, max);
     return Part::ref(add_rule({exactly(unit, min), counted_part(unit, 0, kNoMaximum)}));
   }
-  if (max <= kLargestUnit) return counted_part(unit, min, max);
+  if (max <= kLargestCount) return counted_part(unit, min, max);
   if (min == 0) return up_to(unit, max);
   return Part::ref(add_rule({exactly(unit, min), up_to(unit, max - min)}));
 }

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -64,6 +66,9 @@ class Ebnf {
   std::vector<bool> productive() const;
   Part exactly(const Part& unit, std::int64_t count);
   Part up_to(const Part& unit, std::int64_t count);
+  Part shared(const Part& unit, std::int64_t min, std::int64_t max);
+  // What is compiled once need not be again: rules of units that were counted.
+  std::map<std::tuple<std::string, int, std::int64_t, std::int64_t>, int> counted_;
   std::vector<std::vector<Alternative>> rules_;
 };
 

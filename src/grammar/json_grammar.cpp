@@ -113,6 +113,14 @@ std::string JsonGrammar::literal(const Json& value) const {
   return literal_text(text);
 }
 
+int JsonGrammar::once(const std::string& kind, const std::function<int()>& make) {
+  const auto found = texts_.find(kind);
+  if (found != texts_.end()) return found->second;
+  const int rule = make();
+  texts_.emplace(kind, rule);
+  return rule;
+}
+
 int JsonGrammar::text() { return once(&text_, &JsonGrammar::make_text); }
 int JsonGrammar::integer() { return once(&integer_, &JsonGrammar::make_integer); }
 int JsonGrammar::number() { return once(&number_, &JsonGrammar::make_number); }

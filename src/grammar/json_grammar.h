@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -68,6 +69,8 @@ class JsonGrammar {
   int integer();
   int number();
   int array();
+  // The rule of a kind of text, made once.
+  int once(const std::string& kind, const std::function<int()>& make);
   std::string literal(const Json& value) const;                // the notation of one value
   const CharSet& plain_chars() const { return plain_chars_; }  // that strings have as they are
   Wording wording() const { return wording_; }
@@ -91,6 +94,7 @@ class JsonGrammar {
   const Wording wording_;
   const CharSet plain_chars_;
   int space_, comma_, colon_;
+  std::map<std::string, int> texts_;  // by kind
   int text_ = -1, integer_ = -1, number_ = -1, value_ = -1, array_ = -1, object_ = -1, escape_ = -1;
 };
 

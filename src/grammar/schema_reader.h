@@ -51,6 +51,8 @@ class SchemaReader {
   void impossible(const At& at, std::string_view why) const;
 
   int string_rule(const Json& schema, const At& at);
+  int matching_text(const std::string& pattern, const Regex& regex, const At& at);
+  int counted_text(std::int64_t min, std::int64_t max, const At& at);
   int number_rule(const Json& schema, bool integer, const At& at);
   void add_multiples(int rule, const Json& schema, bool integer, const At& at);
   int array_rule(const Json& schema, const At& at);

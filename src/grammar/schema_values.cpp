@@ -45,6 +45,17 @@ const char* format_pattern(const Json& schema) {
   return nullptr;
 }
 
+Regex pattern_of(const std::string& pattern, const std::string& place) {
+  try {
+    return Regex(pattern);
+  } catch (const Error& error) {
+    if (error.id() != errors::kGrammarInvalid) throw;
+    refuse_schema(place, error.field("detail"));
+  }
+}
+
+const Part kQuote = Part::of("\"\\\"\"");
+
 double number_of(const Json& schema, const char* name, const std::string& place) {
   const Json& value = schema[name];
   if (!value.is_number()) refuse_schema(place_of(place, name), "it must be a number");
@@ -98,64 +109,65 @@ std::pair<std::optional<std::int64_t>, std::optional<std::int64_t>> integers(con
 }  // namespace
 
 int SchemaReader::string_rule(const Json& schema, const At& at) {
-  Ebnf& ebnf = grammar_.ebnf();
   const std::int64_t min = count_of(schema, "minLength", 0, at.place);
   const std::int64_t max = count_of(schema, "maxLength", kNoMaximum, at.place);
   if (max != kNoMaximum && min > max) {
     impossible(at, "minLength is more than maxLength");
-    return ebnf.add_rule();
+    return grammar_.ebnf().add_rule();
   }
-  const bool plain = at.taken_for != 0;
-  const auto quoted = [&](Part inside) {
-    if (plain) return ebnf.add_rule({std::move(inside)});
-    return ebnf.add_rule({Part::of("\"\\\"\""), std::move(inside), Part::of("\"\\\"\"")});
-  };
-  const RegexText text = plain                                    ? RegexText::kTagged
-                         : grammar_.wording() == Wording::kTagged ? RegexText::kTaggedString
-                                                                  : RegexText::kJsonString;
   const auto fits = [&](const Regex& regex) {
     return regex.shortest() >= min &&
            (max == kNoMaximum || (regex.longest() != kNoMaximum && regex.longest() <= max));
   };
+  const bool text_only = first_of_others(at.taken_for).empty();
   if (const Json* pattern = member(schema, "pattern")) {
     const std::string place = place_of(at.place, "pattern");
     if (!pattern->is_string()) refuse_schema(place, "it must be a string");
-    try {
-      const Regex regex(pattern->get_ref<const std::string&>());
-      if (!fits(regex)) {
-        refuse_schema(at.place, "a pattern together with a length that its matches may not have");
-      }
-      if (!first_of_others(at.taken_for).empty()) {
-        refuse_schema(at.place, "a pattern where other types than text are allowed");
-      }
-      return quoted(Part::ref(regex.add_to(&ebnf, text)));
-    } catch (const Error& error) {
-      if (error.id() != errors::kGrammarInvalid) throw;
-      if (std::string_view(error.field("detail")).substr(0, 2) == "#:" ||
-          std::string_view(error.field("detail")).substr(0, 2) == "#/")
-        throw;
-      refuse_schema(place, error.field("detail"));
+    const Regex regex = pattern_of(*pattern, place);
+    if (!fits(regex)) {
+      refuse_schema(at.place, "a pattern together with a length that its matches may not have");
     }
+    if (!text_only) refuse_schema(at.place, "a pattern where other types than text are allowed");
+    return matching_text(*pattern, regex, at);
   }
   if (const char* pattern = format_pattern(schema)) {
     const Regex regex(pattern);
-    if (fits(regex) && first_of_others(at.taken_for).empty()) {
-      return quoted(Part::ref(regex.add_to(&ebnf, text)));
+    if (fits(regex) && text_only) return matching_text(pattern, regex, at);
+  }
+  if (min == 0 && max == kNoMaximum) return at.taken_for ? plain_text(at) : grammar_.text();
+  return counted_text(min, max, at);
+}
+
+int SchemaReader::matching_text(const std::string& pattern, const Regex& regex, const At& at) {
+  Ebnf& ebnf = grammar_.ebnf();
+  const bool plain = at.taken_for != 0;
+  return grammar_.once(fmt::format("{} {}", plain, pattern), [&] {
+    if (plain) return regex.add_to(&ebnf, RegexText::kTagged);
+    const bool tagged = grammar_.wording() == Wording::kTagged;
+    const auto text = tagged ? RegexText::kTaggedString : RegexText::kJsonString;
+    return ebnf.add_rule({kQuote, Part::ref(regex.add_to(&ebnf, text)), kQuote});
+  });
+}
+
+// Escapes are left out: they would make every position two ways to count.
+int SchemaReader::counted_text(std::int64_t min, std::int64_t max, const At& at) {
+  Ebnf& ebnf = grammar_.ebnf();
+  return grammar_.once(fmt::format("{}-{} {}", min, max, at.taken_for), [&] {
+    if (at.taken_for == 0) {
+      const Part inside = ebnf.times(Part::of(class_text(grammar_.plain_chars())), min, max);
+      return ebnf.add_rule({kQuote, inside, kQuote});
     }
-  }
-  if (min == 0 && max == kNoMaximum) return plain ? plain_text(at) : grammar_.text();
-  // Escapes are left out: they would make every position two ways to count.
-  if (!plain) return quoted(ebnf.times(Part::of(class_text(grammar_.plain_chars())), min, max));
-  static const CharSet kTagless = complement({{'\n', '\n'}, {'<', '<'}});
-  const CharSet first = intersection(kTagless, complement(first_of_others(at.taken_for)));
-  const auto but_one = [](std::int64_t count) { return count > 0 ? count - 1 : count; };
-  const int rule = ebnf.add_rule();
-  if (min == 0) ebnf.add(rule, {});
-  if (max != 0) {
-    ebnf.add(rule, {Part::of(class_text(first)),
-                    ebnf.times(Part::of(class_text(kTagless)), but_one(min), but_one(max))});
-  }
-  return rule;
+    static const CharSet kTagless = complement({{'\n', '\n'}, {'<', '<'}});
+    const CharSet first = intersection(kTagless, complement(first_of_others(at.taken_for)));
+    const auto but_one = [](std::int64_t count) { return count > 0 ? count - 1 : count; };
+    const int rule = ebnf.add_rule();
+    if (min == 0) ebnf.add(rule, {});
+    if (max != 0) {
+      ebnf.add(rule, {Part::of(class_text(first)),
+                      ebnf.times(Part::of(class_text(kTagless)), but_one(min), but_one(max))});
+    }
+    return rule;
+  });
 }
 
 int SchemaReader::number_rule(const Json& schema, bool integer, const At& at) {
