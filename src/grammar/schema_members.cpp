@@ -24,7 +24,8 @@ std::vector<std::string> required_names(const Json& schema, const std::string& p
                                           [](const Json& name) { return name.is_string(); });
   if (!texts) refuse_schema(place_of(place, "required"), "it must list names");
   for (const Json& name : *required) {
-    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    const std::string text = name.get<std::string>();
+    if (std::find(names.begin(), names.end(), text) == names.end()) names.push_back(text);
   }
   return names;
 }
