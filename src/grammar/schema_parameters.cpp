@@ -136,12 +136,9 @@ bool SchemaReader::allows(const Json& schema, const char* type, const At& at) {
 
 // Any text that is not taken for another type, and closes no tag.
 int SchemaReader::plain_text(const At& at) {
-  const auto found = plain_texts_.find(at.taken_for);
-  if (found != plain_texts_.end()) return found->second;
-  const int rule =
-      add_marked_text(&grammar_.ebnf(), {{closing_tag_}}, first_of_others(at.taken_for));
-  plain_texts_.emplace(at.taken_for, rule);
-  return rule;
+  return grammar_.once(fmt::format("any {}", at.taken_for), [&] {
+    return add_marked_text(&grammar_.ebnf(), {{closing_tag_}}, first_of_others(at.taken_for));
+  });
 }
 
 bool SchemaReader::is_plain_text(const std::string& text, const At& at) const {

@@ -88,8 +88,7 @@ class SchemaReader {
   JsonGrammar& grammar_;
   std::map<std::pair<const Json*, text::TypeMask>, int> rules_;
   std::string closing_tag_;  // that texts without quotes have not in them
-  std::map<text::TypeMask, int> plain_texts_;
-  std::deque<Json> kept_;  // schemas that were put together
+  std::deque<Json> kept_;    // schemas that were put together
   std::int64_t kept_values_ = 0;
 };
 

@@ -35,7 +35,7 @@ CallFormat hunyuan() {
   format.section_begin = "<tool_calls>\n";
   format.middle = "<tool_sep>\n";
   format.section_end = "\n</tool_calls>";
-  format.stray = "<tool_call>";
+  format.other_mark = "<tool_call>";
   return format;
 }
 
@@ -46,7 +46,7 @@ CallFormat qwen3_coder() {
   format.middle = ">\n";
   format.end = "</function>\n</tool_call>";
   format.separator = "\n";
-  format.stray = "<function=";
+  format.other_mark = "<function=";
   return format;
 }
 
@@ -57,7 +57,7 @@ CallFormat invocation(std::string_view name, std::string_view begin, std::string
   format.middle = "\">\n";
   format.end = "</invoke>\n";
   format.section_end = end;
-  format.stray = "<invoke name=\"";
+  format.other_mark = "<invoke name=\"";
   return format;
 }
 
@@ -69,7 +69,7 @@ CallFormat dsml(std::string_view name, std::string_view begin, std::string_view 
   format.middle = "\">\n";
   format.end = "</｜DSML｜invoke>\n";
   format.section_end = end;
-  format.stray = "<｜DSML｜invoke name=\"";
+  format.other_mark = "<｜DSML｜invoke name=\"";
   return format;
 }
 
@@ -81,7 +81,7 @@ CallFormat step3() {
   format.middle = "\">";
   format.end = "</steptml:invoke><｜tool_call_end｜>";
   format.section_end = "<｜tool_calls_end｜>";
-  format.stray = "<｜tool_call_begin｜>";
+  format.other_mark = "<｜tool_call_begin｜>";
   return format;
 }
 
@@ -111,7 +111,7 @@ std::vector<CallFormat> all_formats() {
                                   .middle = "\", \"parameters\": ",
                                   .end = "}",
                                   .text = Text::kBare,
-                                  .stray = "<|python_tag|>"},
+                                  .other_mark = "<|python_tag|>"},
                                  {.names = {"mistral"},
                                   .section_begin = "[TOOL_CALLS] [",
                                   .begin = "{\"name\": \"",
@@ -145,21 +145,21 @@ std::vector<CallFormat> all_formats() {
                                   .end = "\n```<｜tool▁call▁end｜>",
                                   .separator = "\n",
                                   .section_end = "<｜tool▁calls▁end｜>",
-                                  .stray = "<｜tool▁call▁begin｜>"},
+                                  .other_mark = "<｜tool▁call▁begin｜>"},
                                  {.names = {"deepseekv31"},
                                   .section_begin = "<｜tool▁calls▁begin｜>",
                                   .begin = "<｜tool▁call▁begin｜>",
                                   .middle = "<｜tool▁sep｜>",
                                   .end = "<｜tool▁call▁end｜>",
                                   .section_end = "<｜tool▁calls▁end｜>",
-                                  .stray = "<｜tool▁call▁begin｜>"},
+                                  .other_mark = "<｜tool▁call▁begin｜>"},
                                  {.names = {"kimi_k2"},
                                   .section_begin = "<|tool_calls_section_begin|>",
                                   .begin = "<|tool_call_begin|>functions.",
                                   .middle = "<|tool_call_argument_begin|>",
                                   .end = "<|tool_call_end|>",
                                   .section_end = "<|tool_calls_section_end|>",
-                                  .stray = "<|tool_call_begin|>",
+                                  .other_mark = "<|tool_call_begin|>",
                                   .numbered = true},
                                  {.names = {"gpt-oss"},
                                   .begin = "<|channel|>commentary to=functions.",

@@ -14,14 +14,14 @@ struct CallFormat {
   enum class Text {
     kMarked,   // the opening mark, up to its '>' or ']', begins calls in a text
     kListed,   // "[NAME(" does
-    kBare,     // calls are a whole answer, or follow `mark`
+    kBare,     // a call is a whole answer, or follows `other_mark`
     kHarmony,  // answers are messages (gpt-oss)
   };
   std::vector<std::string_view> names;
   std::string_view section_begin{}, begin{}, middle{}, end{}, separator{}, section_end{};
   Text text = Text::kMarked;
-  std::string_view stray{};  // a mark that the reader takes for a call's without a section
-  bool numbered = false;     // NAME:NUMBER
+  std::string_view other_mark{};  // that a reader takes for a call's beginning too
+  bool numbered = false;          // NAME:NUMBER
   // Parameters stand each by itself, not as a JSON object.
   bool apart = false;
   Wording wording = Wording::kJson;

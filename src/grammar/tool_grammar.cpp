@@ -174,7 +174,7 @@ class ToolWriter {
     const std::string_view mark = mark_of(sections ? format_.section_begin : format_.begin);
     const int behind = ebnf_.add_rule();
     std::vector<Mark> marks = {{mark, behind}};
-    if (!format_.stray.empty()) marks.push_back({format_.stray});
+    if (!format_.other_mark.empty()) marks.push_back({format_.other_mark});
     const int text = add_marked_text(&ebnf_, marks);
     add_then_text(behind, section(mark.size()), text);
     return text;
@@ -202,7 +202,8 @@ class ToolWriter {
     const CharSet like_calls =
         normalized({{'\t', '\n'}, {'\r', '\r'}, {' ', ' '}, {'{', '{'}, {'[', '['}});
     const int root = ebnf_.add_rule({Part::ref(call_)});
-    ebnf_.add(root, {Part::ref(add_marked_text(&ebnf_, {{format_.stray, call_}}, like_calls))});
+    ebnf_.add(root,
+              {Part::ref(add_marked_text(&ebnf_, {{format_.other_mark, call_}}, like_calls))});
     return root;
   }
 
