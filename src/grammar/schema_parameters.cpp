@@ -108,7 +108,7 @@ int SchemaReader::parameter_rule(const Members::Member& parameter, const Paramet
     return rule;
   }
   // "null" is read as null, which is one value and no harm where it is allowed.
-  if (!said && allows(*parameter.schema, "null", at)) {
+  if (!said && allows_null(*parameter.schema, at)) {
     plain.taken_for = static_cast<text::TypeMask>(types & ~text::kNullType);
   }
   Json others = Json::array();
@@ -126,9 +126,16 @@ int SchemaReader::parameter_rule(const Members::Member& parameter, const Paramet
   return rule;
 }
 
-// Whether some value of the type satisfies the schema.
-bool SchemaReader::allows(const Json& schema, const char* type, const At& at) {
-  const Json of_type{{"type", type}};
+// Whether null satisfies the schema.
+bool SchemaReader::allows_null(const Json& schema, const At& at) {
+  const Json of_type{{"type", "null"}};
+  // As optional values are mostly written, told without a look at all rules.
+  constexpr std::string_view kAnyOf[] = {"anyOf"};
+  const Json* options = member(schema, "anyOf");
+  if (options && options->is_array() && !asserts(schema, kAnyOf) &&
+      std::find(options->begin(), options->end(), of_type) != options->end()) {
+    return true;
+  }
   if (!share_types(schema, of_type, at.place)) return false;
   const Json& both = keep(joined(schema, of_type, at.place), at);
   return grammar_.ebnf().text(rule_of(both, at.joined(at.place))).has_value();

@@ -79,7 +79,7 @@ class SchemaReader {
 
   int parameter_rule(const Members::Member& parameter, const ParameterMarks& marks,
                      text::TypeMask types);
-  bool allows(const Json& schema, const char* type, const At& at);
+  bool allows_null(const Json& schema, const At& at);
   int plain_text(const At& at);
   bool is_plain_text(const std::string& text, const At& at) const;
   static CharSet first_of_others(text::TypeMask taken_for);
