@@ -66,6 +66,22 @@ TEST(JsonSchema, Strings) {
          {R"({"pattern": "^x$"})", {R"("x")"}, {R"("y")", "1"}}});
 }
 
+TEST(JsonSchema, LengthsAreCountedExactly) {
+  for (const int max : {64, 127, 128, 129, 192, 193, 300}) {
+    for (const int min : {0, max / 2, max}) {
+      const auto grammar =
+          compiled_schema(R"({"type": "string", "minLength": )" + std::to_string(min) +
+                          R"(, "maxLength": )" + std::to_string(max) + "}");
+      const auto text = [](int length) {
+        return "\"" + std::string(static_cast<size_t>(length), 'a') + "\"";
+      };
+      EXPECT_TRUE(takes(grammar, text(min)) && takes(grammar, text(max))) << min << " " << max;
+      EXPECT_FALSE(takes(grammar, text(max + 1))) << max;
+      EXPECT_FALSE(min > 0 && takes(grammar, text(min - 1))) << min;
+    }
+  }
+}
+
 TEST(JsonSchema, Numbers) {
   check(
       {{R"({"type": "integer"})", {"0", "-12", "123456789012345"}, {"01", "1.5", "+1", "-"}},
@@ -151,6 +167,9 @@ TEST(JsonSchema, Combinations) {
        {R"({"const": {"a": "x"}})", {R"({"a":"x"})"}, {"{}"}},
        {R"({"type": ["integer", "null"], "minimum": 3})", {"3", "null"}, {"2", "true"}},
        {R"({"anyOf": [{"type": "integer"}, {"type": "string"}]})", {"1", "\"a\""}, {"null"}},
+       {R"({"type": "string", "anyOf": [{"maxLength": 2}, {"type": "null"}]})",
+        {"\"a\""},
+        {"null", "\"abc\""}},
        {R"({"type": "object", "properties": {"k": {"type": "string"}}, "anyOf": [{"required": ["k"]}, {"properties": {"l": {"const": 1}}, "required": ["l"]}]})",
         {R"({"k":"x"})", R"({"l":1})"},
         {"{}"}},
