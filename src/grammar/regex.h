@@ -31,8 +31,8 @@ class Regex {
   // Throws: kGrammarInvalid, which says where and why.
   explicit Regex(std::string_view pattern);
 
-  // Adds the rule that writes what matches.
-  int add_to(Ebnf* ebnf, RegexText text) const;
+  // Adds the rule that writes what matches, and what stands behind it.
+  int add_to(Ebnf* ebnf, RegexText text, const Alternative& behind = {}) const;
 
   // Characters of the shortest and the longest match; kNoMaximum.
   std::int64_t shortest() const { return nodes_[root_].shortest; }
@@ -40,6 +40,7 @@ class Regex {
 
  private:
   friend class RegexReader;
+  friend class RegexWriter;
   enum class Kind { kSet, kSequence, kChoice, kRepeat };
   struct Node {
     Kind kind = Kind::kSequence;
@@ -49,8 +50,6 @@ class Regex {
     std::int64_t shortest = 0, longest = 0, size = 0;
     bool repeats = false;  // something in it does, so that a text may match in many ways
   };
-
-  Part part(size_t node, Ebnf* ebnf, RegexText text) const;
 
   std::vector<Node> nodes_;  // parts stand before their whole
   size_t root_ = 0;

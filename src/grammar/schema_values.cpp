@@ -145,7 +145,7 @@ int SchemaReader::matching_text(const std::string& pattern, const Regex& regex, 
     if (plain) return regex.add_to(&ebnf, RegexText::kTagged);
     const bool tagged = grammar_.wording() == Wording::kTagged;
     const auto text = tagged ? RegexText::kTaggedString : RegexText::kJsonString;
-    return ebnf.add_rule({kQuote, Part::ref(regex.add_to(&ebnf, text)), kQuote});
+    return ebnf.add_rule({kQuote, Part::ref(regex.add_to(&ebnf, text, {kQuote}))});
   });
 }
 
