@@ -171,6 +171,22 @@ Part Ebnf::times(const Part& unit, std::int64_t min, std::int64_t max) {
   return Part::ref(add_rule({exactly(unit, min), up_to(unit, max - min)}));
 }
 
+int Ebnf::chain(const Part& unit, std::int64_t min, std::int64_t max, int next) {
+  if (std::max(min, max) > kLargestCount) {
+    return add_rule({times(unit, min, max), Part::ref(next)});
+  }
+  int rule = next;
+  if (max == kNoMaximum) {
+    rule = add_rule({counted_part(unit, 0, kNoMaximum), Part::ref(next)});
+    max = min;
+  }
+  for (std::int64_t i = max; i-- > 0;) {
+    rule = add_rule({unit, Part::ref(rule)});
+    if (i >= min) add(rule, {Part::ref(next)});
+  }
+  return rule;
+}
+
 // A rule is when one of its alternatives needs only rules that are.
 std::vector<bool> Ebnf::productive() const {
   std::vector<bool> is(rules_.size());

@@ -54,6 +54,9 @@ class Ebnf {
   // The unit so many times. Large numbers become units of units, for the compiler counts exactly to
   // 128 only, and each of its states costs time.
   Part times(const Part& unit, std::int64_t min, std::int64_t max);
+  // The rule of the unit so many times and then of what `next` writes. Unlike times() it needs no
+  // second look at tokens that reach over the end of the unit or of the whole.
+  int chain(const Part& unit, std::int64_t min, std::int64_t max, int next);
   std::vector<Alternative> alternatives(int rule) const {
     return rules_[static_cast<size_t>(rule)];
   }

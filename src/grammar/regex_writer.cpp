@@ -49,7 +49,9 @@ class RegexWriter {
   // The rule of what the node matches and, behind it, of what `next` writes.
   int before(size_t index, int next) {
     const Node& node = nodes_[index];
-    if (is_inline(index)) return ebnf_.add_rule({part(index), Part::ref(next)});
+    if (is_plain_set(index)) {
+      return ebnf_.add_rule({part(index), Part::ref(next)});
+    }
     switch (node.kind) {
       case Kind::kSet: {
         const int rule = ebnf_.add_rule();
@@ -75,18 +77,14 @@ class RegexWriter {
 
   bool is_plain(const CharSet& set) const { return intersection(set, escaped_).empty(); }
 
-  // Classes, repeated or not, need no rule of their own.
-  bool is_inline(size_t index) const {
-    const Node& node = nodes_[index];
-    if (node.kind == Kind::kSet) return is_plain(node.set);
-    return node.kind == Kind::kRepeat && nodes_[node.parts[0]].kind == Kind::kSet &&
-           is_plain(nodes_[node.parts[0]].set);
+  bool is_plain_set(size_t index) const {
+    return nodes_[index].kind == Kind::kSet && is_plain(nodes_[index].set);
   }
 
   int sequence(const Node& node, int next) {
     Alternative tail = {Part::ref(next)};
     for (size_t i = node.parts.size(); i-- > 0;) {
-      if (is_inline(node.parts[i])) {
+      if (is_plain_set(node.parts[i])) {
         tail.insert(tail.begin(), part(node.parts[i]));
         continue;
       }
@@ -104,6 +102,7 @@ class RegexWriter {
       return ebnf_.add_rule({part(index), Part::ref(next)});
     }
     states_left_ -= states;
+    if (is_plain_set(unit)) return ebnf_.chain(part(unit), node.min, node.max, next);
     // From the last one on.
     int rule = next;
     if (node.max == kNoMaximum) {

@@ -154,8 +154,9 @@ int SchemaReader::counted_text(std::int64_t min, std::int64_t max, const At& at)
   Ebnf& ebnf = grammar_.ebnf();
   return grammar_.once(fmt::format("{}-{} {}", min, max, at.taken_for), [&] {
     if (at.taken_for == 0) {
-      const Part inside = ebnf.times(Part::of(class_text(grammar_.plain_chars())), min, max);
-      return ebnf.add_rule({kQuote, inside, kQuote});
+      const Part plain = Part::of(class_text(grammar_.plain_chars()));
+      return ebnf.add_rule(
+          {kQuote, Part::ref(ebnf.chain(plain, min, max, ebnf.add_rule({kQuote})))});
     }
     static const CharSet kTagless = complement({{'\n', '\n'}, {'<', '<'}});
     const CharSet first = intersection(kTagless, complement(first_of_others(at.taken_for)));
