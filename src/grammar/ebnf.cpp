@@ -223,9 +223,35 @@ std::vector<bool> Ebnf::productive() const {
   return is;
 }
 
-std::optional<std::string> Ebnf::text(int root) const {
+std::vector<bool> Ebnf::last(int root, const std::vector<bool>& is_possible) const {
+  std::vector<bool> is(rules_.size(), true), seen(rules_.size());
+  std::vector<size_t> todo = {static_cast<size_t>(root)};
+  seen[todo[0]] = true;
+  // A rule comes up again where it turns out to be none.
+  while (!todo.empty()) {
+    const size_t rule = todo.back();
+    todo.pop_back();
+    for (const Alternative& alternative : rules_[rule]) {
+      for (size_t i = 0; i < alternative.size(); ++i) {
+        const Part& part = alternative[i];
+        if (part.rule < 0) continue;
+        const auto inner = static_cast<size_t>(part.rule);
+        if (!is_possible[inner]) continue;
+        const bool ends = is[rule] && i + 1 == alternative.size() && part.max == 1;
+        if (seen[inner] && (ends || !is[inner])) continue;
+        if (!ends) is[inner] = false;
+        seen[inner] = true;
+        todo.push_back(inner);
+      }
+    }
+  }
+  return is;
+}
+
+std::optional<std::string> Ebnf::text(int root, Behind behind) const {
   const std::vector<bool> is = productive();
   if (!is[static_cast<size_t>(root)]) return std::nullopt;
+  const std::vector<bool> ends = last(root, is);
   std::string text;
   std::vector<bool> seen(rules_.size());
   std::vector<int> todo = {root};
@@ -263,6 +289,9 @@ std::optional<std::string> Ebnf::text(int root) const {
       }
       if (empty) text += "\"\"";
     }
+    // Tells the compiler that no token reaches over the rule's end: what would follow never does.
+    const bool final = behind == Behind::kNothing && rule != root;
+    if (final && ends[static_cast<size_t>(rule)]) text += " (=[\\u0000])";
     text += '\n';
   }
   return text;

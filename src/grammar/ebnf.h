@@ -46,6 +46,9 @@ struct Part {
 };
 using Alternative = std::vector<Part>;
 
+// What may stand behind the text of a grammar.
+enum class Behind { kNothing, kMore };
+
 class Ebnf {
  public:
   int add_rule();  // without alternatives, which nothing satisfies
@@ -62,11 +65,14 @@ class Ebnf {
   }
   std::int64_t rules() const { return static_cast<std::int64_t>(rules_.size()); }
 
+  bool is_possible(int rule) const { return productive()[static_cast<size_t>(rule)]; }
   // The grammar from `root` on, whose rule is called "root". Nullopt where nothing satisfies it.
-  std::optional<std::string> text(int root) const;
+  std::optional<std::string> text(int root, Behind behind) const;
 
  private:
   std::vector<bool> productive() const;
+  // Of those that are possible: which end the whole text wherever they stand.
+  std::vector<bool> last(int root, const std::vector<bool>& is_possible) const;
   Part exactly(const Part& unit, std::int64_t count);
   Part up_to(const Part& unit, std::int64_t count);
   Part shared(const Part& unit, std::int64_t min, std::int64_t max);

@@ -239,30 +239,30 @@ int JsonGrammar::schema(const Json& schema) { return SchemaReader(schema, this).
 
 namespace {
 
-std::string text_of(const Ebnf& ebnf, int root) {
-  std::optional<std::string> text = ebnf.text(root);
+std::string text_of(const Ebnf& ebnf, int root, Behind behind) {
+  std::optional<std::string> text = ebnf.text(root, behind);
   if (!text) refuse_grammar("nothing satisfies it");
   return *text;
 }
 
 }  // namespace
 
-std::string json_schema_grammar(std::string_view schema, const JsonStyle& style) {
+std::string json_schema_grammar(std::string_view schema, const JsonStyle& style, Behind behind) {
   const Json json = parse_bounded(schema);
   Ebnf ebnf;
   JsonGrammar grammar(style, &ebnf);
-  return text_of(ebnf, grammar.schema(json));
+  return text_of(ebnf, grammar.schema(json), behind);
 }
 
 std::string json_object_grammar(const JsonStyle& style) {
   Ebnf ebnf;
   JsonGrammar grammar(style, &ebnf);
-  return text_of(ebnf, grammar.object());
+  return text_of(ebnf, grammar.object(), Behind::kNothing);
 }
 
-std::string regex_grammar(std::string_view pattern) {
+std::string regex_grammar(std::string_view pattern, Behind behind) {
   Ebnf ebnf;
-  return text_of(ebnf, Regex(pattern).add_to(&ebnf, RegexText::kPlain));
+  return text_of(ebnf, Regex(pattern).add_to(&ebnf, RegexText::kPlain), behind);
 }
 
 }  // namespace quern::grammar

@@ -99,8 +99,9 @@ class JsonGrammar {
 };
 
 // The whole grammar of one JSON text. Throws: kGrammarInvalid.
-std::string json_schema_grammar(std::string_view schema, const JsonStyle& style);
+std::string json_schema_grammar(std::string_view schema, const JsonStyle& style,
+                                Behind behind = Behind::kNothing);
 std::string json_object_grammar(const JsonStyle& style);
-std::string regex_grammar(std::string_view pattern);
+std::string regex_grammar(std::string_view pattern, Behind behind = Behind::kNothing);
 
 }  // namespace quern::grammar

@@ -75,7 +75,8 @@ int SchemaReader::parameters(const ParameterMarks& marks, const JsonGrammar::Typ
   }
   const int all = rules.add_to(&ebnf);
   check_size();
-  if (!ebnf.text(all)) refuse_schema(at.place, "no parameters satisfy it that can be written");
+  if (!ebnf.is_possible(all))
+    refuse_schema(at.place, "no parameters satisfy it that can be written");
   return all;
 }
 
@@ -138,7 +139,7 @@ bool SchemaReader::allows_null(const Json& schema, const At& at) {
   }
   if (!share_types(schema, of_type, at.place)) return false;
   const Json& both = keep(joined(schema, of_type, at.place), at);
-  return grammar_.ebnf().text(rule_of(both, at.joined(at.place))).has_value();
+  return grammar_.ebnf().is_possible(rule_of(both, at.joined(at.place)));
 }
 
 // Any text that is not taken for another type, and closes no tag.

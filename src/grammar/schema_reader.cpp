@@ -31,7 +31,7 @@ std::int64_t count_values(const Json& json) {
 
 int SchemaReader::root() {
   const int rule = rule_of(root_, {});
-  if (!grammar_.ebnf().text(rule)) refuse_grammar("#: nothing satisfies it");
+  if (!grammar_.ebnf().is_possible(rule)) refuse_grammar("#: nothing satisfies it");
   return rule;
 }
 

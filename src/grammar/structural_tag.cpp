@@ -47,7 +47,7 @@ class TagReader {
     for (const char* word : {"any_order", "excludes"}) {
       if (format->contains(word)) refuse_grammar(fmt::format("{} is not served", word));
     }
-    *format = grammar(counted(json_schema_grammar(schema->dump(), style_)));
+    *format = grammar(counted(json_schema_grammar(schema->dump(), style_, Behind::kMore)));
   }
 
   void read_regex(Json* format) {
@@ -55,7 +55,7 @@ class TagReader {
     if (pattern == format->end() || !pattern->is_string()) {
       refuse_grammar("a regex without pattern");
     }
-    *format = grammar(counted(regex_grammar(pattern->get<std::string>())));
+    *format = grammar(counted(regex_grammar(pattern->get<std::string>(), Behind::kMore)));
   }
 
   static void read_ebnf(Json* format) {

@@ -74,7 +74,7 @@ class ToolWriter {
   }
 
   std::string write() {
-    const std::optional<std::string> text = ebnf_.text(root());
+    const std::optional<std::string> text = ebnf_.text(root(), Behind::kNothing);
     if (!text) refuse_grammar("nothing satisfies it");
     return *text;
   }
@@ -240,7 +240,7 @@ std::string before_answer(std::string_view format) {
   if (format != "gpt-oss") return "";
   Ebnf ebnf;
   const Part before = thoughts(&ebnf, add_marked_text(&ebnf, {{kMarkBegin}}));
-  return *ebnf.text(ebnf.add_rule({before, Part::of(literal_text(kFinalMessage))}));
+  return *ebnf.text(ebnf.add_rule({before, Part::of(literal_text(kFinalMessage))}), Behind::kMore);
 }
 
 std::string tool_grammar(const ToolCalls& calls, const JsonStyle& style) {
