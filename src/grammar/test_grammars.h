@@ -18,8 +18,9 @@ inline const std::vector<std::string>& test_tokens() {
     std::vector<std::string> all = {""};
     for (int byte = 0; byte < 256; ++byte) all.emplace_back(1, static_cast<char>(byte));
     for (const char* word :
-         {"ab", "abc", "true", "null", "\":", "\",", "{\"", "12", "0.5", "é", "éé", "  ", "\n  ",
-          "name", "\"name\"", "</", "\xC3\xA9\xE2", "\\\""}) {
+         {"ab",  "abc", "true", "null", "\":",  "\",",      "{\"", "12",           "0.5",
+          "é",   "éé",  "  ",   "\n  ", "name", "\"name\"", "</",  "\xC3\xA9\xE2", "\\\"",
+          "\"}", "a\"", "b ",   " ab",  "}}",   "1]",       "2,",  "<tool_call>"}) {
       all.emplace_back(word);
     }
     return all;
